@@ -1,0 +1,45 @@
+# Each target sets up .venv by itself; the set-up is skipped when it is current.
+
+PYTHON ?= python3
+PY := .venv/bin/python
+PROMPT := a big red ball moves quickly left over the sand
+BENCHES := $(wildcard benchmarks/estimates.py benchmarks/overhead.py)
+
+.PHONY: help setup demo test check bench gpu readme
+
+help:
+	@echo "make demo    a clip from the bundled toy model: an mp4 and a contact sheet in out/"
+	@echo "make test    the tests, with a list of what was skipped and why"
+	@echo "make check   style, types, and the direction of imports"
+	@echo "make bench   the benchmarks that a CPU can run"
+	@echo "make gpu     the benchmarks that need an NVIDIA GPU"
+
+setup:
+	@$(PYTHON) scripts/setup.py
+
+demo: setup
+	@mkdir -p out
+	@.venv/bin/vidgen generate "$(PROMPT)" --out out/demo.mp4 --sheet out/demo.png
+	@echo "prompt:        $(PROMPT)"
+	@echo "clip:          $(CURDIR)/out/demo.mp4"
+	@echo "contact sheet: $(CURDIR)/out/demo.png"
+
+test: setup
+	@$(PY) -m pytest
+
+readme: setup
+	@$(PY) scripts/readme.py
+
+check: setup
+	@$(PY) -m ruff check
+	@$(PY) -m ruff format --check
+	@$(PY) -m mypy
+	@.venv/bin/lint-imports
+	@$(PY) scripts/readme.py --check
+
+bench: setup
+	@set -e; for script in $(BENCHES); do echo "== $$script"; $(PY) $$script; done
+
+gpu: setup
+	@if [ -e benchmarks/gpu.py ]; then $(PY) benchmarks/gpu.py; else \
+	  echo "make gpu: nothing to run yet; the GPU benchmark comes with the sparse kernels."; fi

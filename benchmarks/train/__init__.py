@@ -1,0 +1,1 @@
+"""Training of toyworld, the bundled model, from the procedural world to the shipped folder."""

@@ -1,0 +1,174 @@
+"""The training's command line: `python -m benchmarks.train latents|vae|dit|look|export|...`.
+
+`python -m benchmarks.train --smoke` runs every step for a few seconds, end to end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.train.run import be_modest
+
+SHIPPED = Path(__file__).resolve().parents[2] / "vidgen" / "toyworld"
+COMMANDS = ("latents", "vae", "dit", "look", "export", "evaluate", "all")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All options of all commands."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.train", description=__doc__)
+    parser.add_argument("command", nargs="?", choices=COMMANDS)
+    parser.add_argument("--smoke", action="store_true", help="everything, in about a minute")
+    parser.add_argument(
+        "--work",
+        type=Path,
+        default=Path.home() / ".cache" / "vidgen" / "train",
+        help="checkpoints, latents and logs (default: %(default)s)",
+    )
+    parser.add_argument("--folder", type=Path, default=SHIPPED, help="the exported pipeline")
+    parser.add_argument(
+        "--budget-seconds", type=float, default=3600.0, help="wall-clock length of this session"
+    )
+    parser.add_argument(
+        "--decay-share",
+        type=float,
+        default=None,
+        help="last share of the session over which the learning rate falls to 0 "
+        "(default: vae 0.5, dit 0.35)",
+    )
+    parser.add_argument(
+        "--resume",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="go on from the work folder's checkpoint, if there is one",
+    )
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--threads", type=int, default=1, help="threads of this process")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--batch", type=int, default=8, help="clips per transformer step")
+    parser.add_argument("--layers", type=int, default=4, help="transformer blocks of a new run")
+    parser.add_argument("--shape", default="17x96x96", help="frames x height x width of latents")
+    parser.add_argument("--shards", type=int, default=12, help="latents: shards of 1,000 clips")
+    parser.add_argument("--number", type=int, default=96, help="evaluate: held-out prompts")
+    parser.add_argument("--number-i2v", type=int, default=32, help="evaluate: image prompts")
+    parser.add_argument("--guidance", type=float, default=3.0)
+    parser.add_argument("--steps", type=int, default=20, help="sampling steps")
+    parser.add_argument("--sheets", type=Path, default=None, help="folder for contact sheets")
+    parser.add_argument("--result", type=Path, default=None, help="evaluate: JSON to write")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run one command."""
+    parser = build_parser()
+    args = parser.parse_args(argv)
+    be_modest(args.threads)
+    if args.smoke:
+        from benchmarks.train.smoke import smoke
+
+        with tempfile.TemporaryDirectory() as temporary:
+            smoke(Path(temporary))
+        return
+    if args.command is None:
+        parser.error("name a command, or --smoke")
+    steps = ("latents", "vae", "dit", "export", "evaluate")
+    for command in steps if args.command == "all" else (args.command,):
+        _COMMANDS[command](args)
+
+
+def _shape(args: argparse.Namespace) -> tuple[int, int, int]:
+    frames, height, width = (int(side) for side in args.shape.split("x"))
+    return frames, height, width
+
+
+def _latents(args: argparse.Namespace) -> None:
+    from benchmarks.train.data import write_shard
+
+    for number in range(args.shards):
+        print(write_shard(args.work, _shape(args), number), flush=True)
+
+
+def _vae(args: argparse.Namespace) -> None:
+    from benchmarks.train import vae
+
+    decay = 0.5 if args.decay_share is None else args.decay_share
+    vae.train(
+        args.work,
+        args.budget_seconds,
+        vae.Settings(),
+        device=args.device,
+        resume=args.resume,
+        decay_share=decay,
+        seed=args.seed,
+    )
+
+
+def _dit(args: argparse.Namespace) -> None:
+    from benchmarks.train import dit
+
+    decay = 0.35 if args.decay_share is None else args.decay_share
+    settings = dit.Settings(layers=args.layers, batch=args.batch, shape=_shape(args))
+    dit.train(
+        args.work,
+        args.budget_seconds,
+        settings,
+        device=args.device,
+        resume=args.resume,
+        decay_share=decay,
+        seed=args.seed,
+    )
+
+
+def _look(args: argparse.Namespace) -> None:
+    from benchmarks.train.monitor import look, summary
+
+    print(
+        summary(
+            look(
+                args.work,
+                args.sheets or args.work,
+                number=args.number,
+                guidance=args.guidance,
+                num_steps=args.steps,
+                seed=args.seed,
+            )
+        )
+    )
+
+
+def _export(args: argparse.Namespace) -> None:
+    from benchmarks.train.export import export
+
+    print(f"{args.folder}: {export(args.work, args.folder) / 1e6:.1f} MB")
+
+
+def _evaluate(args: argparse.Namespace) -> None:
+    from benchmarks.train.evaluate import evaluate, markdown, write_json
+
+    result = evaluate(
+        args.folder,
+        number=args.number,
+        number_i2v=args.number_i2v,
+        guidance=args.guidance,
+        num_steps=args.steps,
+        seed=args.seed,
+        sheets=args.sheets,
+    )
+    if args.result is not None:
+        write_json(result, args.result)
+    print(markdown(result))
+
+
+_COMMANDS = {
+    "latents": _latents,
+    "vae": _vae,
+    "dit": _dit,
+    "look": _look,
+    "export": _export,
+    "evaluate": _evaluate,
+}
+
+if __name__ == "__main__":
+    main()

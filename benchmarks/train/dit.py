@@ -1,0 +1,294 @@
+"""The transformer: its configuration and its training together with the text encoder.
+
+Trains on cached analytic latents; knows neither pixels nor the VAE.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from diffusers import WanTransformer3DModel
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerFast, UMT5EncoderModel
+
+from benchmarks.train.data import draw_batch, open_shards
+from benchmarks.train.forward import velocity_and_tap
+from benchmarks.train.optim import Average, Muon
+from benchmarks.train.run import Run
+from benchmarks.train.text import (
+    ATTRIBUTES,
+    WIDTH,
+    build_text_encoder,
+    build_tokenizer,
+    captions_for,
+    embed,
+    tokenize,
+    warm_up,
+)
+from benchmarks.train.world import BASE_SHAPE, Scene
+
+# b batch  z latent channel  f latent frames  r rows  c columns  n tokens  d width
+
+CONFIG: dict[str, Any] = {
+    "patch_size": (1, 2, 2),
+    "num_attention_heads": 4,
+    "attention_head_dim": 32,
+    "in_channels": 16,
+    "out_channels": 16,
+    "text_dim": WIDTH,
+    "freq_dim": 128,
+    "ffn_dim": 512,
+    "cross_attn_norm": True,
+    "qk_norm": "rms_norm_across_heads",
+}
+
+ATTRIBUTE_VALUES = [(name, value) for name, values in ATTRIBUTES.items() for value in values]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a session of training may vary.
+
+    shift           skews noise levels towards noise: median = shift / (1 + shift)
+    uniform_share   share of samples whose noise level is uniform instead, 0..1
+    """
+
+    layers: int = 4
+    batch: int = 8
+    lr: float = 1.5e-3
+    muon_lr: float = 2e-3
+    shift: float = 4.0
+    uniform_share: float = 0.25
+    ema: float = 0.999
+    probe_weight: float = 0.5
+    shape: tuple[int, int, int] = BASE_SHAPE
+    log_every: int = 25
+
+
+class Model(nn.Module):
+    """Transformer and text encoder, and a probe that only helps them train.
+
+    The probe reads from the hidden states in the middle of the network where the object is and
+    what it is; it gives layout and binding a direct signal and is not exported.
+    """
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.dit = WanTransformer3DModel(**CONFIG, num_layers=layers)
+        self.text: UMT5EncoderModel = build_text_encoder()
+        self.tap = (layers + 1) // 2
+        self.probe = nn.Linear(self.dit.proj_out.in_features, 7 + len(ATTRIBUTE_VALUES))
+        nn.init.zeros_(self.dit.proj_out.weight)
+        nn.init.zeros_(self.dit.proj_out.bias)
+
+
+def draw_pins(rng: np.random.Generator, size: int, frames: int) -> Tensor:
+    """Which latent frames of each sample are given clean: bool [b, f].
+
+    none 45 %, the first 30 %, first and last 10 %, the first two or three 10 %, the last 5 %.
+    """
+    pins = torch.zeros(size, frames, dtype=torch.bool)
+    for row, kind in zip(pins, rng.choice(5, size, p=(0.45, 0.30, 0.10, 0.10, 0.05)), strict=True):
+        if kind in (1, 2):
+            row[0] = True
+        if kind in (2, 4):
+            row[-1] = True
+        if kind == 3:
+            row[: int(rng.integers(2, 4))] = True
+    return pins
+
+
+def draw_sigmas(rng: np.random.Generator, size: int, settings: Settings) -> Tensor:
+    """One noise level per sample, 0..1: shifted logit-normal mixed with uniform."""
+    normal = 1 / (1 + np.exp(-rng.standard_normal(size)))
+    shifted = settings.shift * normal / (1 + (settings.shift - 1) * normal)
+    uniform = rng.random(size)
+    chosen = np.where(rng.random(size) < settings.uniform_share, uniform, shifted)
+    return torch.from_numpy(chosen.astype(np.float32))
+
+
+def flow_loss(
+    model: Model, latents: Tensor, pins: Tensor, sigma_b: Tensor, text: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Mean squared error of the velocity over the frames that are not pinned, per sample [b].
+
+    latents     [b, z, f + 1, r, c]; the extra frame replaces a pinned last frame in half the
+                samples, as an engine pins a still picture
+    Returns     the error, and what the probe reads from the middle of the network [b, n, k]
+    """
+    clean, held = latents[:, :, :-1], latents[:, :, -1]
+    swap = pins[:, -1] & (torch.rand(len(pins)) < 0.5).to(pins.device)
+    clean = clean.clone()
+    clean[swap, :, -1] = held[swap]
+    sigma_bf = sigma_b[:, None] * ~pins
+    level = sigma_bf[:, None, :, None, None]
+    noise = torch.randn_like(clean)
+    noisy = torch.lerp(clean, noise, level)
+    predicted, tapped = velocity_and_tap(model.dit, noisy, sigma_bf, text, model.tap)
+    error_bf = (predicted - (noise - clean)).square().mean(dim=(1, 3, 4))
+    return (error_bf * ~pins).sum(dim=1) / (~pins).sum(dim=1), model.probe(tapped)
+
+
+def probe_targets(scenes: list[Scene], covers: Tensor) -> Tensor:
+    """What the probe should read at each token: [b, n, 7 + attribute values].
+
+    covers      [b, f, r, c]
+    The token's place in time, height and width (-0.5..0.5), which rotary attention knows only from
+    the borders; the cover of its four latent pixels; their mean times the one-hot attributes.
+    """
+    patches = covers.unflatten(3, (-1, 2)).unflatten(2, (-1, 2)).transpose(3, 4)
+    cells = patches.flatten(4).flatten(1, 3)
+    flags = torch.tensor(
+        [
+            [float(getattr(scene, name) == value) for name, value in ATTRIBUTE_VALUES]
+            for scene in scenes
+        ],
+        device=covers.device,
+    )
+    bound = cells.mean(dim=-1, keepdim=True) * flags[:, None]
+    axes = [
+        torch.linspace(-0.5, 0.5, length, device=covers.device) for length in patches.shape[1:4]
+    ]
+    places = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).flatten(0, 2)
+    return torch.cat([places.expand(len(covers), -1, -1), cells, bound], dim=-1)
+
+
+def parameter_groups(model: Model) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    """Matrices of the blocks (for Muon) and everything else (for AdamW)."""
+    matrices = [
+        weight
+        for name, weight in model.dit.blocks.named_parameters()
+        if weight.ndim == 2 and name.endswith("weight")
+    ]
+    chosen = {id(weight) for weight in matrices}
+    return matrices, [weight for weight in model.parameters() if id(weight) not in chosen]
+
+
+class Trainer:
+    """Model, optimisers, average and random state: all that a checkpoint must hold."""
+
+    def __init__(self, settings: Settings, device: str, seed: int = 0) -> None:
+        torch.manual_seed(seed)
+        self.settings = settings
+        self.device = torch.device(device)
+        self.rng = np.random.default_rng(seed)
+        self.tokenizer: PreTrainedTokenizerFast = build_tokenizer()
+        self.model = Model(settings.layers).to(self.device)
+        matrices, others = parameter_groups(self.model)
+        self.muon = Muon(matrices, lr=settings.muon_lr)
+        self.adam = torch.optim.AdamW(
+            others, lr=settings.lr, betas=(0.9, 0.95), weight_decay=0.0, fused=True
+        )
+        self.average = Average(self.model, settings.ema)
+
+    def state(self) -> dict[str, Any]:
+        """Everything needed to go on as if never stopped."""
+        return {
+            "layers": self.settings.layers,
+            "model": self.model.state_dict(),
+            "muon": self.muon.state_dict(),
+            "adam": self.adam.state_dict(),
+            "average": self.average.state_dict(),
+            "rng": self.rng.bit_generator.state,
+            "torch_rng": torch.get_rng_state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over a state; this session's learning rates win over the saved ones."""
+        self.model.load_state_dict(state["model"])
+        self.muon.load_state_dict(state["muon"])
+        self.adam.load_state_dict(state["adam"])
+        self.average.load_state_dict(state["average"])
+        self.rng.bit_generator.state = state["rng"]
+        torch.set_rng_state(state["torch_rng"])
+
+    def warm_up_text(self, num_steps: int) -> float:
+        """Give the text encoder its head start."""
+        return warm_up(self.model.text, self.tokenizer, self.rng, num_steps)
+
+    def step(
+        self, latents: Tensor, covers: Tensor, scenes: list[Scene], rate: float
+    ) -> dict[str, float]:
+        """One optimiser step; returns its loss, the loss without pins, and the probe's parts."""
+        settings = self.settings
+        for optimiser, lr in ((self.muon, settings.muon_lr), (self.adam, settings.lr)):
+            for group in optimiser.param_groups:
+                group["lr"] = lr * rate
+        texts = captions_for(scenes, self.rng)
+        pins = draw_pins(self.rng, len(texts), latents.shape[2] - 1).to(self.device)
+        sigma_b = draw_sigmas(self.rng, len(texts), settings).to(self.device)
+        ids, mask = tokenize(self.tokenizer, texts, self.rng)
+        text = embed(self.model.text, ids.to(self.device), mask.to(self.device))
+        losses, probed = flow_loss(self.model, latents.to(self.device), pins, sigma_b, text)
+        gap = probed - probe_targets(scenes, covers.to(self.device))
+        loss, errors_k = losses.mean(), gap.square().mean(dim=(0, 1))
+        (loss + settings.probe_weight * errors_k.sum()).backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.muon.step()
+        self.adam.step()
+        self.model.zero_grad(set_to_none=True)
+        self.average.update()
+        free = ~pins.any(dim=1)
+        unpinned = losses[free].mean().item() if free.any() else float("nan")
+        parts = errors_k.detach().split([1, 2, 4, len(ATTRIBUTE_VALUES)])
+        time, place, cover, bound = (part.sum().item() for part in parts)
+        return {
+            "loss": loss.item(),
+            "loss_free": unpinned,
+            "time": time,
+            "place": place,
+            "cover": cover,
+            "bound": bound,
+        }
+
+
+def train(
+    work: Path,
+    budget_seconds: float,
+    settings: Settings,
+    *,
+    device: str = "cpu",
+    resume: bool = True,
+    decay_share: float = 0.0,
+    warm_up_steps: int = 200,
+    seed: int = 0,
+) -> Run:
+    """Train for a session; checkpoints and `dit.csv` go to the work folder.
+
+    Before the learning rate starts to fall the state is kept as `dit-stable.pt`: the next session
+    resumes from that one when it wants to go on at the full rate.
+    """
+    run = Run(work, "dit", budget_seconds, decay_share)
+    trainer = Trainer(settings, device, seed)
+    state = run.resume() if resume else None
+    if state is None:
+        print(
+            f"text encoder names {trainer.warm_up_text(warm_up_steps):.3f} of the attributes",
+            flush=True,
+        )
+        trainer.average = Average(trainer.model, settings.ema)
+    else:
+        trainer.restore(state)
+    shards = open_shards(work, settings.shape)
+    rows: list[dict[str, float]] = []
+    kept_stable = False
+    while run.progress < 1.0:
+        latents, covers, scenes = draw_batch(trainer.rng, shards, settings.batch)
+        rows.append(trainer.step(latents, covers, scenes, run.rate()))
+        run.advance(settings.batch)
+        if run.step % settings.log_every == 0:
+            means = {key: float(np.nanmean([row[key] for row in rows])) for key in rows[0]}
+            run.log({**means, "rate": run.rate()})
+            rows.clear()
+        if run.decaying() and not kept_stable:
+            run.save(trainer.state(), work / "dit-stable.pt")
+            kept_stable = True
+        if run.due():
+            run.save(trainer.state())
+            shards = open_shards(work, settings.shape)
+    run.save(trainer.state())
+    return run

@@ -1,0 +1,1 @@
+"""Runnable examples: thin clients of the public interface."""

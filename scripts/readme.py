@@ -1,0 +1,118 @@
+"""Fills the generated tables of README.md, or with --check only says whether they are current."""
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from vidgen.families import Recipe
+from vidgen.models import DEFAULT_MODEL, KNOWN
+from vidgen.request import VideoRequest, aliases_of, fields, group_of
+
+README = Path(__file__).resolve().parent.parent / "README.md"
+
+
+def main() -> int:
+    """Rewrite or check README.md; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 when stale")
+    check = parser.parse_args().check
+    have = README.read_text("utf-8")
+    want = filled(have)
+    if check and have != want:
+        print("README.md has stale tables; run `make readme`.", file=sys.stderr)
+        return 1
+    if not check:
+        README.write_text(want, "utf-8")
+    return 0
+
+
+def filled(text: str) -> str:
+    """Return the text with every generated section made anew."""
+    for name, make in SECTIONS.items():
+        begin, end = f"<!-- {name}: made by scripts/readme.py -->\n", f"<!-- end of {name} -->"
+        head, _, rest = text.partition(begin)
+        _, found, tail = rest.partition(end)
+        if not found:
+            raise ValueError(f"README.md lacks the marks of the section {name!r}")
+        text = f"{head}{begin}{make()}{end}{tail}"
+    return text
+
+
+def fields_table() -> str:
+    """One row for each field of a request."""
+    schema = VideoRequest.model_json_schema()["properties"]
+    rows = (
+        (
+            group_of(info),
+            f"`{name}`",
+            _values(schema[name]),
+            _default(name, info),
+            info.description or "",
+            ", ".join(f"`{alias}`" for alias in aliases_of(info)),
+        )
+        for name, info in fields().items()
+    )
+    return _table(("group", "field", "values", "default", "meaning", "also accepted"), rows)
+
+
+def models_table() -> str:
+    """One row for each model that can be asked for by name."""
+    toy = (f"`{DEFAULT_MODEL}`", "bundled", "a toy world, the default", "Apache-2.0")
+    rows = ((f"`{row.name}`", f"`{row.hub_id}`", row.about, row.licence) for row in KNOWN)
+    return _table(("name", "weights", "what it is", "licence"), (toy, *rows))
+
+
+SECTIONS: dict[str, Callable[[], str]] = {"fields": fields_table, "models": models_table}
+
+
+def _values(schema: dict[str, Any]) -> str:
+    """Say in a few words what a field takes: its choices, or its type and bounds."""
+    options = [item for item in schema.get("anyOf", [schema]) if item.get("type") != "null"]
+    shape = options[0]
+    if "const" in shape:
+        return f"`{shape['const']}`"
+    if "enum" in shape:
+        return " ".join(f"`{value}`" for value in shape["enum"])
+    kind = {"integer": "whole number", "string": "text", "boolean": "yes or no"}.get(
+        shape.get("type", "number"), shape.get("type", "number")
+    )
+    if kind == "array":
+        return f"up to {shape['maxItems']}"
+    return f"{kind}{_bounds(shape) if kind != 'text' else ''}"
+
+
+def _bounds(shape: dict[str, Any]) -> str:
+    low = shape.get("minimum", shape.get("ge"))
+    above = shape.get("exclusiveMinimum", shape.get("gt"))
+    high = shape.get("maximum", shape.get("le"))
+    if high == 2**63 - 1:
+        return f", {low} or more"
+    if above is not None:
+        return f" above {above}, up to {high}"
+    return "" if low is None else f" {low} to {high}"
+
+
+def _default(name: str, info: FieldInfo) -> str:
+    if info.is_required():
+        return "required"
+    if info.default is None:
+        return "the model's" if name in {item.name for item in dataclasses.fields(Recipe)} else ""
+    if info.default == ():
+        return ""
+    if isinstance(info.default, bool):
+        return "yes" if info.default else "no"
+    return f"`{info.default}`"
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |\n" for row in lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

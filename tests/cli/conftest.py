@@ -1,0 +1,106 @@
+"""A tiny random model of the toyworld family as a folder on disk, and ways to run the program."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vidgen.cli.main import main
+
+PROMPT = "a big red ball moves left over the sand"
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a run of the program ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """Its JSON lines."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def last(self) -> dict[str, Any]:
+        """Its last JSON line."""
+        return self.lines[-1]
+
+
+def save_tiny(folder: Path, family_name: str, seed: int = 0) -> Path:
+    """Save a tiny model of a family in diffusers' format."""
+    from diffusers import UniPCMultistepScheduler
+
+    from vidgen.families import family
+    from vidgen.tiny import tiny_components
+
+    row = family(family_name)
+    parts = tiny_components(row, seed)
+    parts.tokenizer.save_pretrained(folder / "tokenizer")
+    parts.load_text_encoder().save_pretrained(folder / "text_encoder")
+    parts.transformer.save_pretrained(folder / "transformer")
+    parts.vae.save_pretrained(folder / "vae")
+    UniPCMultistepScheduler().save_pretrained(folder / "scheduler")
+    index = {
+        "_class_name": row.pipeline(row.tasks[0]),
+        "tokenizer": ["transformers", "PreTrainedTokenizerFast"],
+        "text_encoder": ["transformers", "UMT5EncoderModel"],
+        "transformer": ["diffusers", row.transformer],
+        "transformer_2": [None, None],
+        "vae": ["diffusers", "AutoencoderKLWan"],
+        "scheduler": ["diffusers", "UniPCMultistepScheduler"],
+        "expand_timesteps": row.token_times,
+    }
+    (folder / "model_index.json").write_text(json.dumps(index), "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of a tiny toyworld model."""
+    return str(save_tiny(tmp_path_factory.mktemp("tiny") / "model", "toyworld"))
+
+
+@pytest.fixture
+def run(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Any:
+    """Run the program in this process, in a fresh folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words: Any) -> Ran:
+        capfd.readouterr()
+        code = main([str(word) for word in words])
+        out, err = capfd.readouterr()
+        return Ran(code, out, err)
+
+    return call
+
+
+def spawn(*words: Any, cwd: Path, **environ: str) -> Ran:
+    """Run the program as a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "vidgen.cli", *(str(word) for word in words)],
+        cwd=cwd,
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def small(tiny: str, **changes: Any) -> list[str]:
+    """Flags of a request that takes a second: 32x32, 5 frames, 2 steps."""
+    values = {
+        "model": tiny, "size": "32x32", "frames": 5, "steps": 2, "seed": 7, **changes,
+    }  # fmt: skip
+    return [f"--{name.replace('_', '-')}={value}" for name, value in values.items()]

@@ -1,0 +1,46 @@
+"""What holds for every test: no network, no hub, and a data folder that is thrown away."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # read when huggingface_hub is imported, so it is set here
+os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+
+LOCAL = ("localhost", "127.0.0.1", "::1", "", None)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_network() -> Iterator[None]:
+    """Fail a test that reaches for another machine; pytest.fail gets past `except Exception`."""
+    connect, lookup = socket.socket.connect, socket.getaddrinfo
+
+    def guarded_connect(self: socket.socket, address: Any) -> None:
+        if self.family in (socket.AF_INET, socket.AF_INET6) and address[0] not in LOCAL:
+            pytest.fail(f"the test tried to connect to {address}")
+        connect(self, address)
+
+    def guarded_lookup(host: Any, *args: Any, **kwargs: Any) -> Any:
+        if host not in LOCAL:
+            pytest.fail(f"the test tried to look up {host!r}")
+        return lookup(host, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", guarded_connect)
+        patch.setattr(socket, "getaddrinfo", guarded_lookup)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def vidgen_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Keep Vidgen's data of the tests, also of the commands they start, out of the user's home."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("VIDGEN_")]:
+            patch.delenv(name)
+        patch.setenv("VIDGEN_HOME", str(home))
+        yield home

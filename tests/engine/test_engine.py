@@ -1,0 +1,352 @@
+"""The engine's promises beside golden parity: isolation, determinism, stopping, keeping work."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from tests.engine.cases import CASES, Case, golden, inputs_of, make_plan, picture, pixels
+from vidgen.clip import Clip
+from vidgen.decode import decode_groups
+from vidgen.embeddings import EmbeddingCache
+from vidgen.engine import Engine
+from vidgen.errors import BadOutput, BadRequest, Cancelled, DoesNotFit
+from vidgen.events import CancelToken, Preview, Progress
+from vidgen.families import family
+from vidgen.inputs import Inputs
+from vidgen.latents import load_latents
+from vidgen.tiny import tiny_components, tiny_model
+
+T2V = Case(family("wan2.1-t2v"), "t2v")
+TWO = Case(family("wan2.2-t2v-a14b"), "t2v")
+TOY = Case(family("toyworld"), "t2v")
+
+
+def engine(case: Case, **options: Any) -> Engine:
+    return Engine(tiny_model(case.family), tiny_components(case.family), **options)
+
+
+def lora(path: Path, modules: dict[str, tuple[int, int]], scale: float = 0.3) -> str:
+    """A LoRA file for {module: (in, out)} in diffusers' names."""
+    generator = torch.Generator().manual_seed(3)
+    tensors = {}
+    for name, (width_in, width_out) in modules.items():
+        down = torch.randn(4, width_in, generator=generator) * scale
+        up = torch.randn(width_out, 4, generator=generator) * scale
+        tensors[f"transformer.{name}.lora_A.weight"] = down
+        tensors[f"transformer.{name}.lora_B.weight"] = up
+    save_file(tensors, path)
+    return str(path)
+
+
+def state(parts: Any) -> dict[str, torch.Tensor]:
+    return {
+        f"{i}.{name}": value.clone()
+        for i, expert in enumerate(parts.transformers)
+        for name, value in expert.state_dict().items()
+    }
+
+
+@pytest.mark.parametrize("case", [T2V, TWO], ids=lambda case: case.name)
+def test_golden_again_after_other_requests(case: Case, tmp_path: Path) -> None:
+    run = engine(case)
+    made, inputs = make_plan(case), inputs_of(case)
+    wanted = golden(case, run.components, made, inputs)
+    before = state(run.components)
+    path = lora(tmp_path / "a.safetensors", {"blocks.0.attn1.to_q": (48, 48)})
+    other = run.run(make_plan(case, loras=[f"{path}:0.8"]), inputs)
+    assert (other.latents - wanted).abs().max() > 1e-4
+    run.run(make_plan(case, width=96, height=32, num_frames=5), inputs)
+    token = CancelToken()
+    with pytest.raises(Cancelled):
+        run.run(made, inputs, cancel=token, on=lambda _: token.cancel())
+    with pytest.raises(BadRequest):
+        run.run(make_plan(case, loras=[lora(tmp_path / "b.safetensors", {"x.y": (8, 8)})]), inputs)
+    after = state(run.components)
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert torch.equal(run.run(made, inputs).latents, wanted)
+
+
+def test_lora_counts_partial_and_none(tmp_path: Path) -> None:
+    run = engine(T2V)
+    names = {"blocks.0.attn1.to_q": (48, 48), "blocks.9.attn1.to_q": (48, 48)}
+    path = lora(tmp_path / "partial.safetensors", names)
+    clip = run.run(make_plan(T2V, loras=[path]))
+    assert [(item["matched"], item["unmatched"]) for item in clip.trace.loras] == [(1, 1)]
+    assert [item.field for item in clip.trace.adjustments] == ["loras"]
+    with pytest.raises(BadRequest, match="strict"):
+        run.run(make_plan(T2V, loras=[path], strict=True))
+    none = lora(tmp_path / "none.safetensors", {"blocks.9.attn1.to_q": (48, 48)})
+    with pytest.raises(BadRequest, match="matches none"):
+        run.run(make_plan(T2V, loras=[none]))
+    misfit = lora(tmp_path / "misfit.safetensors", {"blocks.0.attn1.to_q": (40, 48)})
+    with pytest.raises(BadRequest, match="does not fit"):
+        run.run(make_plan(T2V, loras=[misfit]))
+
+
+def test_lora_goes_to_the_expert_it_names(tmp_path: Path) -> None:
+    run = engine(TWO)
+    path = lora(tmp_path / "a.safetensors", {"blocks.0.attn1.to_q": (48, 48)}, scale=0.6)
+    latents = {
+        target: run.run(make_plan(TWO, loras=[f"{path}:1.0:{target}"])).latents
+        for target in ("both", "high", "low")
+    }
+    assert not torch.equal(latents["both"], latents["high"])
+    assert not torch.equal(latents["low"], latents["high"])
+
+
+def test_lora_equals_diffusers_own_loading(tmp_path: Path) -> None:
+    import diffusers
+
+    run = engine(T2V)
+    path = lora(tmp_path / "a.safetensors", {"blocks.1.attn1.to_k": (48, 48)})
+    made = make_plan(T2V, loras=[f"{path}:0.7"])
+    mine = run.run(made).latents
+    parts = tiny_components(T2V.family)
+    loader = diffusers.WanPipeline(
+        tokenizer=parts.tokenizer, text_encoder=None, vae=parts.vae,
+        transformer=parts.transformer, scheduler=None,
+    )  # fmt: skip
+    loader.load_lora_weights(path, adapter_name="a")
+    loader.set_adapters(["a"], [0.7])
+    assert torch.equal(mine, golden(T2V, parts, made, Inputs()))
+
+
+def test_item_of_many_equals_one_alone() -> None:
+    run = engine(T2V)
+    many = make_plan(T2V, n=4)
+    assert many.seeds == (11, 12, 13, 14)
+    first = run.run(many, index=0)
+    third = run.run(many, index=2)
+    assert torch.equal(first.latents, run.run(make_plan(T2V)).latents)
+    assert torch.equal(third.latents, run.run(make_plan(T2V, seed=13)).latents)
+    assert third.recipe["request"]["seed"] == 13
+
+
+def test_two_fresh_processes_make_the_same_bits() -> None:
+    code = (
+        "import hashlib, torch; torch.set_num_threads(1)\n"
+        "from tests.engine.test_engine import engine, TOY\n"
+        "from tests.engine.cases import make_plan\n"
+        "from vidgen.latents import latents_hash\n"
+        "run = engine(TOY)\n"
+        "for _ in range(2):\n"
+        "    clip = run.run(make_plan(TOY))\n"
+        "    print(latents_hash(clip.latents), hashlib.sha256(clip.frames.tobytes()).hexdigest())\n"
+    )
+    outputs = [
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.split()
+        for _ in range(2)
+    ]
+    assert len(outputs[0]) == 4
+    assert outputs[0] == outputs[1]
+    assert outputs[0][:2] == outputs[0][2:]
+
+
+@pytest.mark.parametrize("name", ["toyworld", "wan2.1-t2v", "wan2.2-ti2v"])
+def test_streamed_decode_equals_diffusers(name: str) -> None:
+    case = Case(family(name), "t2v")
+    run = engine(case)
+    clip = run.run(make_plan(case))
+    vae = run.components.vae
+    shape = (1, vae.config.z_dim, 1, 1, 1)
+    mean = torch.tensor(vae.config.latents_mean).view(shape)
+    std = 1.0 / torch.tensor(vae.config.latents_std).view(shape)
+    with torch.no_grad():
+        whole = vae.decode(clip.latents.unsqueeze(0) / std + mean, return_dict=False)[0]
+    wanted = (whole * 0.5 + 0.5).clamp(0, 1)[0].permute(1, 2, 3, 0).numpy()
+    assert clip.frames is not None
+    assert clip.frames.shape == (9, 64, 64, 3)
+    assert np.array_equal(clip.frames, wanted)
+    groups = decode_groups(vae, clip.latents, tiled=False, cancel=CancelToken())
+    assert [len(group) for group in groups] == [1, 4, 4]
+
+
+def test_embeddings_with_and_without_cache_are_equal(tmp_path: Path) -> None:
+    plain = engine(T2V).run(make_plan(T2V))
+    assert plain.trace.cache_hits == 0
+    kept = engine(T2V, cache=EmbeddingCache(tmp_path))
+    assert torch.equal(kept.run(make_plan(T2V)).latents, plain.latents)
+    from_memory = kept.run(make_plan(T2V))
+    from_disk = engine(T2V, cache=EmbeddingCache(tmp_path)).run(make_plan(T2V))
+    for clip in (from_memory, from_disk):
+        assert clip.trace.cache_hits == 2
+        assert torch.equal(clip.latents, plain.latents)
+    for path in tmp_path.iterdir():
+        path.write_bytes(b"damaged")
+    damaged = engine(T2V, cache=EmbeddingCache(tmp_path)).run(make_plan(T2V))
+    assert damaged.trace.cache_hits == 0
+    assert torch.equal(damaged.latents, plain.latents)
+
+
+@pytest.mark.parametrize("name", ["toyworld", "wan2.2-ti2v"])
+def test_pinned_frames_hold(name: str) -> None:
+    """The given latent frames come out as the VAE encodes them; the others do not."""
+    from vidgen.conditioning import pinned_latents
+
+    row = family(name)
+    for task, given in (("flf2v", {0, 2}), ("last", {2}), ("prefix", {0, 1})):
+        case = Case(row, task)  # type: ignore[arg-type]
+        run = engine(case)
+        made, inputs = make_plan(case), inputs_of(case)
+        clip = run.run(made, inputs)
+        condition, mask = pinned_latents(run.components.vae, made, inputs)
+        held = {t for t in range(3) if torch.equal(clip.latents[:, t], condition[0, :, t])}
+        assert held == given
+        assert {t for t in range(3) if mask[0, 0, t].max() == 0} == given
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.task == "last"], ids=lambda c: c.name)
+def test_last_frame_reads_back(case: Case) -> None:
+    """A still at the end decodes to the last frames of the VAE's own round trip of that still."""
+    if not case.family.token_times:
+        pytest.skip("VACE conditions on a last frame but does not hold it")
+    run = engine(case)
+    still = pixels(picture(5))
+    clip = run.run(make_plan(case, Inputs(last_image=still)), Inputs(last_image=still))
+    other = run.run(make_plan(case, inputs_of(case)), inputs_of(case))
+    assert clip.frames is not None
+    assert other.frames is not None
+    assert np.abs(clip.frames[-4:] - other.frames[-4:]).mean() > 1e-4
+
+
+def test_progress_previews_and_order() -> None:
+    run = engine(TOY)
+    events: list[Any] = []
+    run.run(make_plan(TOY), on=events.append)
+    steps = [(e.stage, e.done, e.total) for e in events if isinstance(e, Progress)]
+    assert steps == [
+        ("encode", 1, 1), ("denoise", 1, 3), ("denoise", 2, 3), ("denoise", 3, 3),
+        ("decode", 1, 3), ("decode", 2, 3), ("decode", 3, 3),
+    ]  # fmt: skip
+    assert all(e.eta >= 0 for e in events if isinstance(e, Progress))
+    previews = [e for e in events if isinstance(e, Preview)]
+    assert previews
+    assert previews[0].frames.shape == (3, 8, 8, 3)
+    assert previews[0].frames.dtype == np.uint8
+    plain = run.run(make_plan(TOY, preview="off"), on=events.append)
+    assert torch.equal(plain.latents, run.run(make_plan(TOY)).latents)
+
+
+def test_cancel_stops_within_one_step() -> None:
+    run = engine(TOY)
+    token = CancelToken()
+
+    def stop(event: Any) -> None:
+        if isinstance(event, Progress) and event.stage == "denoise" and event.done == 3:
+            token.cancel()
+
+    plan = make_plan(TOY, num_inference_steps=10)
+    with pytest.raises(Cancelled, match="step 4 of 10"):
+        run.run(plan, cancel=token, on=stop)
+    assert run.run(plan).trace.forwards == 20
+
+
+def test_cancel_during_decode_keeps_latents(tmp_path: Path) -> None:
+    run = engine(TOY)
+    token = CancelToken()
+    path = tmp_path / "clip.latents.safetensors"
+
+    def stop(event: Any) -> None:
+        if isinstance(event, Progress) and event.stage == "decode":
+            token.cancel()
+
+    with pytest.raises(Cancelled, match="decoding latent frame 2 of 3"):
+        run.run(make_plan(TOY), cancel=token, on=stop, latents_path=path)
+    again = run.decode(load_latents(path))
+    whole = run.run(make_plan(TOY))
+    assert frames_equal(again, whole)
+    assert torch.equal(again.latents, whole.latents)
+
+
+def frames_equal(a: Clip, b: Clip) -> bool:
+    assert a.frames is not None
+    assert b.frames is not None
+    return np.array_equal(a.frames, b.frames)
+
+
+def test_not_finite_latents_stop_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run = engine(TOY)
+    expert = run.components.transformer
+    stock = expert.forward
+    calls = 0
+
+    def poisoned(*args: Any, **kwargs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        out = stock(*args, **kwargs)
+        return (out[0] * float("nan"),) if calls == 3 else out
+
+    monkeypatch.setattr(expert, "forward", poisoned)
+    path = tmp_path / "x.safetensors"
+    with pytest.raises(BadOutput, match="step 2 of 3") as caught:
+        run.run(make_plan(TOY), latents_path=path)
+    assert caught.value.code == "nan_latents"
+    assert calls == 4
+    assert not path.exists()
+
+
+def test_decode_is_retried_in_tiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run = engine(TOY)
+    vae = run.components.vae
+    stock = vae.decoder.forward
+    failures = 1
+
+    def hungry(*args: Any, **kwargs: Any) -> Any:
+        nonlocal failures
+        if failures:
+            failures -= 1
+            raise torch.OutOfMemoryError("no memory")
+        return stock(*args, **kwargs)
+
+    monkeypatch.setattr(vae.decoder, "forward", hungry)
+    clip = run.run(make_plan(TOY))
+    assert clip.trace.vae_tiled
+    assert [item.field for item in clip.trace.adjustments] == ["vae_tiling"]
+    assert clip.frames is not None
+    assert clip.frames.shape == (9, 64, 64, 3)
+    failures = 99
+    path = tmp_path / "clip.latents.safetensors"
+    with pytest.raises(DoesNotFit, match="latents are kept"):
+        run.run(make_plan(TOY), latents_path=path)
+    failures = 0
+    assert torch.equal(run.decode(load_latents(path)).latents, clip.latents)
+
+
+@pytest.mark.parametrize("offload", ["model", "group"])
+def test_offload_changes_no_bit(offload: str) -> None:
+    case = Case(family("wan2.2-i2v-a14b"), "i2v")
+    plain = engine(case).run(make_plan(case), inputs_of(case))
+    moved = engine(case, offload=offload).run(make_plan(case, offload=offload), inputs_of(case))
+    assert torch.equal(plain.latents, moved.latents)
+    assert frames_equal(plain, moved)
+
+
+def test_engine_refuses_a_plan_for_other_weights() -> None:
+    with pytest.raises(BadRequest, match="dtype"):
+        engine(T2V).run(make_plan(T2V, dtype="bfloat16"))
+    with pytest.raises(BadRequest, match="holds"):
+        engine(T2V).run(make_plan(TOY))
+
+
+def test_sink_gets_what_the_clip_would_hold() -> None:
+    class Keep:
+        def __init__(self) -> None:
+            self.groups: list[Any] = []
+
+        def write(self, frames: Any) -> None:
+            self.groups.append(frames.copy())
+
+    run, sink = engine(TOY), Keep()
+    streamed = run.run(make_plan(TOY), sink=sink)
+    assert streamed.frames is None
+    whole = run.run(make_plan(TOY))
+    assert np.array_equal(np.concatenate(sink.groups), whole.frames)

@@ -1,0 +1,113 @@
+"""`vidgen config`: the defaults in force and where each comes from; setting the user's own."""
+
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from vidgen.cli.options import Common, CommonOf
+from vidgen.cli.place import home_of, settings_of
+from vidgen.cli.report import Reporter, table
+from vidgen.errors import BadRequest
+from vidgen.request import explain, fields
+from vidgen.settings import OWN, PREFIX, PROJECT_FILE, Settings, write_setting
+
+config = App(help="Show and set defaults, and where each comes from.")
+
+
+@config.command
+def show(
+    *,
+    origin: Annotated[bool, Parameter(help="Say where each value comes from.")] = False,
+    common: CommonOf = Common(),  # noqa: B008 - frozen
+) -> None:
+    """Show the settings in force without any flag.
+
+    Above them stand flags; a value that no layer gives is the request's default, or, where that is
+    left open, the model's own recipe.
+    """
+    rows = _rows(settings_of(common, {}))
+    text = table(
+        ("SETTING", "VALUE", "ORIGIN") if origin else ("SETTING", "VALUE"),
+        [tuple(row.values()) if origin else (row["setting"], row["value"]) for row in rows],
+    )
+    data = {row["setting"]: row if origin else row["value"] for row in rows}
+    Reporter(common).answer({"settings": data}, text)
+
+
+def _rows(settings: Settings) -> list[dict[str, str]]:
+    rows = []
+    for name in OWN:
+        rows.append(_row(settings, name, "auto" if name == "device" else ""))
+    for name, info in fields().items():
+        left_open = info.is_required() or info.default is None or info.default == ()
+        rows.append(_row(settings, name, "" if left_open else str(info.default)))
+    return rows
+
+
+def _row(settings: Settings, name: str, default: str) -> dict[str, str]:
+    found = settings.values.get(name)
+    if found is not None:
+        return {"setting": name, "value": str(found.value), "origin": found.origin}
+    origin = "default" if default else "the model's recipe, or none"
+    return {"setting": name, "value": default, "origin": origin}
+
+
+@config.command
+def path(*, common: CommonOf = Common()) -> None:  # noqa: B008 - frozen
+    """Show the files that are read, the strongest first, and the environment's prefix."""
+    home = home_of(common)
+    files = [PROJECT_FILE, str(home.settings)]
+    if common.config is not None:
+        files.insert(0, str(common.config))
+    data = {"home": str(home.root), "files": files, "environment": f"{PREFIX}*"}
+    lines = [f"home         {home.root}", f"environment  {PREFIX}<SETTING>"]
+    Reporter(common).answer(data, "\n".join(lines + [f"file         {name}" for name in files]))
+
+
+@config.command(name="set")
+def set_value(
+    name: Annotated[str, Parameter(help="A field of the request or a setting of the program.")],
+    value: Annotated[str, Parameter(help="Its value.", allow_leading_hyphen=True)],
+    /,
+    *,
+    common: CommonOf = Common(),  # noqa: B008 - frozen
+) -> None:
+    """Set a default in the user's settings file; other lines of the file stay as they are."""
+    home = home_of(common)
+    setting = _checked(name, value)
+    write_setting(home.settings, setting, value)
+    Reporter(common).answer(
+        {"setting": setting, "value": value, "file": str(home.settings)},
+        f"{setting} = {value}  ({home.settings})",
+    )
+
+
+def _checked(name: str, value: str) -> str:
+    """Return the canonical name of a setting whose value is legal.
+
+    Raises  BadRequest
+    """
+    from pydantic import ValidationError
+
+    from vidgen.request import VideoRequest, canonical_names
+
+    key = name.replace("-", "_")
+    if key in OWN:
+        return key
+    try:
+        data: dict[str, Any] = canonical_names({key: value})
+    except ValueError as error:
+        raise BadRequest(f"{error}.", field=name) from None
+    if len(data) != 1:
+        raise BadRequest(f"{name} sets {' and '.join(data)}; set them one by one.", field=name)
+    canonical = next(iter(data))
+    entry = [value] if fields()[canonical].default == () else data[canonical]
+    try:
+        VideoRequest.__pydantic_validator__.validate_assignment(
+            VideoRequest.model_construct(prompt="-"), canonical, entry
+        )
+    except ValidationError as error:
+        found = [item for item in error.errors() if item["loc"][:1] == (canonical,)]
+        if found:
+            raise explain(error) from None
+    return canonical

@@ -1,0 +1,94 @@
+"""Names of files: of a clip from a template, and of what lies beside it."""
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vidgen.errors import BadRequest
+from vidgen.media import PROFILES, safe_name
+from vidgen.plan import Plan
+
+DEFAULT_TEMPLATE = "{date}_{id}_{seed}"
+PLACEHOLDERS = ("date", "time", "id", "seed", "index", "model", "prompt", "width", "height")
+
+
+def request_id(request: Mapping[str, Any]) -> str:
+    """Return a short name for a request's content, equal for equal requests."""
+    text = json.dumps(request, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def check_template(template: str) -> None:
+    """Refuse a template that names something unknown.
+
+    Raises  BadRequest
+    """
+    _filled(template, dict.fromkeys(PLACEHOLDERS, ""))
+
+
+def named_after(template: str, plan: Plan, index: int) -> str:
+    """Return the file name (without suffix) of clip `index` of a plan."""
+    values = {
+        "date": time.strftime("%Y%m%d"),
+        "time": time.strftime("%H%M%S"),
+        "id": request_id({**plan.request.given(), "n": 1, "seed": plan.seeds[index]})[:8],
+        "seed": plan.seeds[index],
+        "index": index + 1,
+        "model": plan.model.name,
+        "prompt": plan.request.prompt,
+        "width": plan.size.export_width,
+        "height": plan.size.export_height,
+    }
+    return safe_name(_filled(template, values))
+
+
+def _filled(template: str, values: Mapping[str, Any]) -> str:
+    try:
+        return template.format_map(values)
+    except (KeyError, ValueError, IndexError, AttributeError) as error:
+        known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+        raise BadRequest(
+            f"name_template={template!r} cannot be filled in ({error}); it takes {known}.",
+            field="name_template",
+        ) from None
+
+
+def clip_paths(out: Path | None, template: str, plan: Plan, *, folder: Path) -> list[Path]:
+    """Return the file of every clip of a plan.
+
+    out     the name that was asked for; several clips are numbered: clip-1.mp4, clip-2.mp4
+    folder  where files go whose name comes from the template; an existing file is not replaced
+    """
+    suffix = PROFILES[plan.request.format].suffix
+    count = len(plan.seeds)
+    if out is not None and count == 1:
+        return [out]
+    if out is not None:
+        return [out.with_name(f"{out.stem}-{i + 1}{out.suffix}") for i in range(count)]
+    paths: list[Path] = []
+    for index in range(count):
+        stem = named_after(template, plan, index)
+        path, number = folder / f"{stem}{suffix}", 1
+        while path.exists() or path in paths:
+            number += 1
+            path = folder / f"{stem}_{number}{suffix}"
+        paths.append(path)
+    return paths
+
+
+def latents_beside(path: Path) -> Path:
+    """Return where a clip's latents lie until the clip is written."""
+    return path.with_name(path.name + LATENTS_SUFFIX)
+
+
+LATENTS_SUFFIX = ".latents.safetensors"
+
+
+def format_of(out: Path) -> str | None:
+    """Return the format that a file's suffix means, None if none or several do."""
+    return {row.suffix: name for name, row in reversed(PROFILES.items()) if row.suffix}.get(
+        out.suffix.lower()
+    )

@@ -1,0 +1,157 @@
+"""The parts of one model in memory: loading them, where their weights rest, and what they are."""
+
+import gc
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from vidgen.errors import NotFound
+from vidgen.hub import cached_folder, fetch
+from vidgen.models import Model, refuse_pickles
+from vidgen.workload import Dtype
+
+DTYPES: dict[Dtype, torch.dtype] = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
+
+
+@dataclass(slots=True)
+class Components:
+    """A model's parts, diffusers' and transformers' own objects.
+
+    load_text_encoder  makes the text encoder; it is dropped after use, being the largest part
+    scheduler_config   the scheduler's configuration as the folder has it
+    fingerprint        identifies the weights; part of a recipe and of the embedding cache's key
+    """
+
+    tokenizer: Any
+    load_text_encoder: Callable[[], Any]
+    transformer: Any
+    transformer_2: Any
+    vae: Any
+    scheduler_config: dict[str, Any]
+    image_encoder: Any
+    image_processor: Any
+    expand_timesteps: bool
+    fingerprint: str
+
+    @property
+    def transformers(self) -> list[Any]:
+        """The experts, one or two."""
+        return [part for part in (self.transformer, self.transformer_2) if part is not None]
+
+
+def locate(model: Model, *, offline: bool) -> Path:
+    """Return the folder with a model's weights, fetching it from the hub when that is allowed.
+
+    Raises  NotFound when it is neither here nor allowed to be fetched
+    """
+    if model.folder is not None:
+        return model.folder
+    folder = cached_folder(model.hub_id)
+    if folder is None and offline:
+        raise NotFound(
+            f"{model.name} ({model.hub_id}) is not in the local cache and --offline forbids the "
+            f"network; run `vidgen models pull {model.name}` once.",
+            field="model",
+        )
+    folder = folder or fetch(model.hub_id)
+    refuse_pickles(folder)
+    return folder
+
+
+def load_components(
+    folder: Path, dtype: Dtype, vae_dtype: Dtype, *, decoder_only: bool = False
+) -> Components:
+    """Load a folder in diffusers' format, weights from safetensors only.
+
+    The VAE and the CLIP tower stay in fp32: their rounding seeds the whole trajectory.
+    decoder_only  load the VAE and nothing else, which suffices to decode
+    """
+    import diffusers
+    from transformers import AutoTokenizer, CLIPImageProcessor, CLIPVisionModel, UMT5EncoderModel
+
+    index = json.loads((folder / "model_index.json").read_text("utf-8"))
+
+    def part(name: str, number: torch.dtype) -> Any:
+        if index.get(name, [None])[0] is None or (decoder_only and name != "vae"):
+            return None
+        cls = getattr(diffusers, index[name][1])
+        return cls.from_pretrained(
+            folder, subfolder=name, torch_dtype=number, use_safetensors=True, local_files_only=True
+        ).eval()
+
+    def text_encoder() -> Any:
+        return UMT5EncoderModel.from_pretrained(
+            folder / "text_encoder", dtype=DTYPES[dtype], use_safetensors=True
+        ).eval()
+
+    image_encoder = image_processor = None
+    if index.get("image_encoder", [None])[0] is not None and not decoder_only:
+        image_encoder = CLIPVisionModel.from_pretrained(
+            folder / "image_encoder", dtype=torch.float32, use_safetensors=True
+        ).eval()
+        image_processor = CLIPImageProcessor.from_pretrained(folder / "image_processor")
+    return Components(
+        tokenizer=None if decoder_only else AutoTokenizer.from_pretrained(folder / "tokenizer"),
+        load_text_encoder=text_encoder,
+        transformer=part("transformer", DTYPES[dtype]),
+        transformer_2=part("transformer_2", DTYPES[dtype]),
+        vae=part("vae", DTYPES[vae_dtype]),
+        scheduler_config=_scheduler_config(folder),
+        image_encoder=image_encoder,
+        image_processor=image_processor,
+        expand_timesteps=bool(index.get("expand_timesteps", False)),
+        fingerprint=folder_fingerprint(folder),
+    )
+
+
+def _scheduler_config(folder: Path) -> dict[str, Any]:
+    path = folder / "scheduler" / "scheduler_config.json"
+    config: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return config
+
+
+def folder_fingerprint(folder: Path) -> str:
+    """Identify a folder's weights: every file's name, size, first and last mebibyte.
+
+    Reading whole files of 28 GB would take longer than many a clip.
+    """
+    digest = hashlib.sha256()
+    edge = 2**20
+    for path in sorted(folder.rglob("*")):
+        if path.suffix not in (".safetensors", ".json", ".model"):
+            continue
+        size = path.stat().st_size
+        digest.update(f"{path.relative_to(folder).as_posix()}:{size}:".encode())
+        with path.open("rb") as file:
+            digest.update(file.read(edge))
+            if size > edge:
+                file.seek(max(edge, size - edge))
+                digest.update(file.read(edge))
+    return digest.hexdigest()[:32]
+
+
+def module_fingerprint(*modules: Any) -> str:
+    """Identify modules that were made in memory by the bytes of their weights."""
+    digest = hashlib.sha256()
+    for module in modules:
+        for name, tensor in module.state_dict().items():
+            digest.update(f"{name}:{tuple(tensor.shape)}:".encode())
+            data = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
+            digest.update(data.numpy().tobytes())
+    return digest.hexdigest()[:32]
+
+
+def release(device: torch.device) -> None:
+    """Give freed memory back to the device."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()

@@ -1,0 +1,149 @@
+"""Denoising: diffusers' own loop, watched. It can be stopped between any two forwards."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from vidgen.clip import Trace
+from vidgen.components import Components
+from vidgen.errors import BadOutput
+from vidgen.events import CancelToken, Preview
+from vidgen.inputs import Inputs
+from vidgen.pipelines import call_arguments, make_pipeline
+from vidgen.preview import PreviewMap
+from vidgen.residency import Residency
+
+if TYPE_CHECKING:
+    from vidgen.plan import Plan
+
+StepReport = Callable[[int, float], None]
+
+
+class Watch:
+    """Sees every forward and every step of one run.
+
+    on_step(step, seconds)  after each step: steps done, seconds since denoising began
+    """
+
+    def __init__(
+        self,
+        plan: "Plan",
+        trace: Trace,
+        cancel: CancelToken,
+        on_step: StepReport,
+        on_preview: Callable[[Preview], None] | None,
+        preview_map: Callable[[], PreviewMap],
+    ) -> None:
+        self._plan = plan
+        self._trace = trace
+        self._cancel = cancel
+        self._on_step = on_step
+        self._on_preview = on_preview
+        self._preview_map = preview_map
+        self._before: torch.Tensor | None = None
+        self.first_forward: float | None = None
+        self.step = 0
+
+    def before_forward(self) -> None:
+        """Called before each transformer call."""
+        self._cancel.check(f"at denoising step {self.step + 1} of {self._plan.steps}")
+        if self.first_forward is None:
+            self.first_forward = time.perf_counter()
+        self._trace.forwards += 1
+
+    def after_step(
+        self, pipe: Any, step: int, _timestep: Any, tensors: dict[str, torch.Tensor]
+    ) -> dict[str, torch.Tensor]:
+        """diffusers' callback_on_step_end."""
+        latents = tensors["latents"]
+        self.step = step + 1
+        if not torch.isfinite(latents).all():
+            raise BadOutput(
+                f"The latents are not finite after step {step + 1} of {self._plan.steps}; try "
+                "dtype=float32, another seed, or leave LoRAs out.",
+                code="nan_latents",
+            )
+        assert self.first_forward is not None
+        self._on_step(self.step, time.perf_counter() - self.first_forward)
+        if self._on_preview is not None and self.step < self._plan.steps:
+            self._preview(pipe, step, latents)
+        return {}
+
+    def _preview(self, pipe: Any, step: int, latents: torch.Tensor) -> None:
+        """Show the clean clip that the last step points to: x0 = x - sigma * velocity."""
+        sigmas = pipe.scheduler.sigmas
+        begin = len(sigmas) - 1 - self._plan.steps
+        before, now = float(sigmas[begin + step]), float(sigmas[begin + step + 1])
+        previous, self._before = self._before, latents
+        if previous is None or before == now:
+            return
+        velocity = (latents - previous) / (now - before)
+        frames = self._preview_map().frames(latents - now * velocity)
+        assert self._on_preview is not None
+        self._on_preview(Preview(frames, self.step, self._plan.steps))
+
+
+def denoise(
+    components: Components,
+    plan: "Plan",
+    inputs: Inputs,
+    embeddings: list[torch.Tensor],
+    seed: int,
+    residency: Residency,
+    watch: Watch,
+    lora_context: Callable[[Any], Any],
+) -> torch.Tensor:
+    """Return the final latents (channels, latent frames, rows, columns), fp32 on the CPU.
+
+    Raises  Cancelled, BadOutput; the weights are as before whatever happens
+    """
+    pipe = make_pipeline(components, plan, residency.device)
+    with lora_context(pipe), _attached(pipe, components, plan, residency, watch):
+        arguments = call_arguments(
+            pipe, components, plan, inputs, residency, embeddings, seed
+        )
+        latents = pipe(**arguments, callback_on_step_end=watch.after_step)[0]
+    references = len(inputs.references) if plan.task == "vace" else 0
+    return latents[0, :, references:].detach().to("cpu", torch.float32)
+
+
+@contextmanager
+def _attached(
+    pipe: Any, components: Components, plan: "Plan", residency: Residency, watch: Watch
+) -> Iterator[None]:
+    """Attach the watch to the experts and the VAE to its moments; detach without a trace."""
+
+    def before(expert: Any, _args: Any, _kwargs: Any) -> None:
+        watch.before_forward()
+        residency.bring_expert(expert)
+
+    handles = [
+        expert.register_forward_pre_hook(before, with_kwargs=True)
+        for expert in components.transformers
+    ]
+    needs_vae = plan.task != "t2v" or plan.model.family.pipeline("t2v") == "WanVACEPipeline"
+    try:
+        if needs_vae:
+            _bring_vae_when_needed(pipe, residency)
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+        residency.rest_experts()
+
+
+def _bring_vae_when_needed(pipe: Any, residency: Residency) -> None:
+    """The pipelines encode pictures inside these two methods; the VAE is there only then."""
+    for name in ("prepare_latents", "prepare_video_latents"):
+        stock = getattr(pipe, name, None)
+        if stock is None:
+            continue
+
+        def with_vae(*args: Any, _stock: Any = stock, **kwargs: Any) -> Any:
+            with residency.on_device(pipe.vae):
+                return _stock(*args, **kwargs)
+
+        setattr(pipe, name, with_vae)

@@ -1,0 +1,111 @@
+"""Text embeddings: made by the model's own pipeline code, kept in memory and on disk.
+
+The text encoder is the largest part of most models and is needed for a second per request, so it is
+loaded for a miss and dropped again.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+IN_MEMORY = 64
+
+
+class EmbeddingCache:
+    """Embeddings by key; the newest 64 in memory, all of them on disk when a folder is given."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._kept: OrderedDict[str, torch.Tensor] = OrderedDict()
+
+    def get(self, key: str) -> torch.Tensor | None:
+        """Return the embedding of a key, or None."""
+        found = self._kept.get(key)
+        if found is None and self._folder is not None:
+            found = _read(self._folder / f"{key}.safetensors")
+        if found is not None:
+            self._keep(key, found)
+        return found
+
+    def put(self, key: str, embedding: torch.Tensor) -> None:
+        """Keep an embedding."""
+        self._keep(key, embedding)
+        if self._folder is None:
+            return
+        from safetensors.torch import save
+
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"{key}.safetensors"
+        part = path.with_name(f"{path.name}.{id(self)}.part")
+        part.write_bytes(save({"embedding": embedding.contiguous()}))
+        part.replace(path)
+
+    def _keep(self, key: str, embedding: torch.Tensor) -> None:
+        self._kept[key] = embedding
+        self._kept.move_to_end(key)
+        while len(self._kept) > IN_MEMORY:
+            self._kept.popitem(last=False)
+
+
+def _read(path: Path) -> torch.Tensor | None:
+    """Read one cached embedding; a damaged file counts as absent and is made anew."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    if not path.is_file():
+        return None
+    try:
+        return load_file(path)["embedding"]
+    except (SafetensorError, KeyError, OSError):
+        return None
+
+
+def embedding_key(fingerprint: str, text: str, length: int, dtype: torch.dtype) -> str:
+    """Return the key of a text for one text encoder."""
+    parts = "\0".join((fingerprint, str(length), str(dtype), text))
+    return hashlib.sha256(parts.encode()).hexdigest()
+
+
+def embed_texts(
+    texts: list[str],
+    *,
+    tokenizer: Any,
+    load_encoder: Callable[[], Any],
+    fingerprint: str,
+    length: int,
+    dtype: torch.dtype,
+    device: torch.device,
+    cache: EmbeddingCache,
+) -> tuple[list[torch.Tensor], int]:
+    """Return one embedding (1, length, width) a text on the CPU, and how many came from the cache.
+
+    Each text is encoded alone, as the pipelines do, so that a cached one has the same bits.
+    """
+    from diffusers import WanPipeline
+
+    keys = [embedding_key(fingerprint, text, length, dtype) for text in texts]
+    found = {key: cache.get(key) for key in keys}
+    missing = [(k, t) for k, t in zip(keys, texts, strict=True) if found[k] is None]
+    if missing:
+        encoder = load_encoder().to(device)
+        pipe = WanPipeline(tokenizer=tokenizer, text_encoder=encoder, vae=None, scheduler=None)
+        with torch.no_grad():
+            for key, text in missing:
+                made, _ = pipe.encode_prompt(
+                    prompt=text,
+                    do_classifier_free_guidance=False,
+                    max_sequence_length=length,
+                    device=device,
+                )
+                found[key] = made.cpu()
+                cache.put(key, made.cpu())
+    out = []
+    for key in keys:
+        embedding = found[key]
+        assert embedding is not None
+        out.append(embedding)
+    return out, len(texts) - len(missing)

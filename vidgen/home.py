@@ -1,0 +1,45 @@
+"""VIDGEN_HOME: the folder of what Vidgen keeps between runs; it reads and writes none of it."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The folders and files under one root; a folder is made by whoever first writes into it."""
+
+    root: Path
+
+    @property
+    def embeddings(self) -> Path:
+        """Text embeddings, made anew when missing."""
+        return self.root / "embeddings"
+
+    @property
+    def device(self) -> Path:
+        """A measured profile of this machine's device."""
+        return self.root / "device.json"
+
+    @property
+    def settings(self) -> Path:
+        """The user's own settings file."""
+        return self.root / "vidgen.toml"
+
+
+def find_home(asked: Path | None, environ: Mapping[str, str]) -> Home:
+    """Return the home that is asked for, else VIDGEN_HOME, else the platform's data folder."""
+    if asked is not None:
+        return Home(asked.expanduser())
+    named = environ.get("VIDGEN_HOME")
+    if named:
+        return Home(Path(named).expanduser())
+    from platformdirs import user_data_path
+
+    return Home(user_data_path("vidgen", appauthor=False))
+
+
+def environment() -> Mapping[str, str]:
+    """Return the process's environment; only the command line's settings read it."""
+    return os.environ

@@ -1,0 +1,68 @@
+"""Final latents on disk: written before they are decoded, so that no decode can lose a run."""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from vidgen.errors import BadMedia, NotFound
+from vidgen.recipe import parse_recipe, recipe_text
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SavedLatents:
+    """Latents with the recipe that made them.
+
+    latents  float32 (channels, latent frames, rows, columns), normalised as the transformer sees them
+    """
+
+    latents: torch.Tensor
+    recipe: dict[str, Any]
+
+
+def latents_hash(latents: torch.Tensor) -> str:
+    """Return the sha256 of latents, by which two runs are called equal."""
+    data = latents.detach().to("cpu", torch.float32).contiguous()
+    return hashlib.sha256(data.numpy().tobytes()).hexdigest()
+
+
+def save_latents(path: Path, latents: torch.Tensor, recipe: dict[str, Any]) -> None:
+    """Write latents and recipe as one safetensors file, whole or not at all."""
+    from safetensors.torch import save
+
+    data = save(
+        {"latents": latents.detach().to("cpu", torch.float32).contiguous()},
+        metadata={"vidgen": recipe_text(recipe)},
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    with part.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def load_latents(path: Path) -> SavedLatents:
+    """Read what `save_latents` wrote.
+
+    Raises  NotFound, BadMedia
+    """
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise NotFound(f"{path} does not exist.")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            latents = file.get_tensor("latents")
+    except (SafetensorError, OSError) as error:
+        raise BadMedia(f"{path} is not a file of latents ({error}).") from error
+    if latents.ndim != 4 or not torch.isfinite(latents).all():
+        raise BadMedia(
+            f"{path} holds latents of shape {tuple(latents.shape)}; finite 4-D ones are needed."
+        )
+    return SavedLatents(latents.float(), parse_recipe(metadata.get("vidgen"), str(path)))

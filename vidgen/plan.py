@@ -1,0 +1,327 @@
+"""Plan: the complete, frozen decision about one request on one device, made without torch.
+
+Everything that was left open in the request is a value here, and everything that had to differ from
+what was asked is listed in `adjustments`. Nothing is decided again after this.
+"""
+
+import dataclasses
+import secrets
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeVar
+
+from attention import Grid
+from vidgen.adjustment import Adjustment
+from vidgen.device import DeviceProfile
+from vidgen.errors import BadRequest, DoesNotFit
+from vidgen.estimate import estimate
+from vidgen.families import Recipe, Task
+from vidgen.inputs import Inputs, load_inputs
+from vidgen.models import Model, resolve
+from vidgen.prompts import TokenCount, count_tokens
+from vidgen.request import LoraSpec, VideoRequest
+from vidgen.sizing import Size, token_grid
+from vidgen.tasks import Shape, choose_shape, choose_task, refuse_unused, vae_encodes
+from vidgen.workload import Dtype, Estimate, Offload, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will be done, complete: no "auto" and nothing left open.
+
+    size             pixels generated and pixels written
+    grid             tokens of one forward, without reference frames
+    steps            denoising steps that are run (fewer than asked for video to video)
+    seeds            one per clip
+    guided           a second forward without the prompt is made each step
+    prefix_frames    frames at the start that are given, 0 if none
+    attention_reason one clause: why this backend
+    fidelity         how the result relates to unmodified diffusers at the same seed
+    """
+
+    request: VideoRequest
+    model: Model
+    device: DeviceProfile
+    task: Task
+    size: Size
+    num_frames: int
+    fps: Fraction
+    grid: Grid
+    num_inference_steps: int
+    steps: int
+    scheduler: str
+    flow_shift: float
+    guidance_scale: float
+    guidance_scale_2: float
+    guided: bool
+    boundary_ratio: float
+    negative_prompt: str
+    prompt_tokens: TokenCount
+    text_length: int
+    seeds: tuple[int, ...]
+    prefix_frames: int
+    strength: float
+    conditioning_scale: float
+    fit: str
+    loras: tuple[LoraSpec, ...]
+    attention: str
+    attention_backend: str
+    attention_reason: str
+    dtype: Dtype
+    vae_dtype: Dtype
+    offload: Offload
+    vae_tiling: bool
+    fidelity: str
+    estimate: Estimate
+    adjustments: tuple[Adjustment, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def seconds(self) -> Fraction:
+        """Exact length of the clip."""
+        return self.num_frames / self.fps
+
+    @property
+    def latent_frames(self) -> int:
+        """Latent frames of the clip."""
+        return self.model.family.latent_frames(self.num_frames)
+
+    def check_fits(self) -> None:
+        """Raise DoesNotFit if even the lower bound of the memory needed is more than there is."""
+        need, have = self.estimate.device_bytes.low, self.device.memory_bytes
+        if need > have:
+            raise DoesNotFit(
+                f"Needs at least {need / 2**30:.1f} GiB, {self.device.title} has "
+                f"{have / 2**30:.1f} GiB; ask for a smaller size, fewer frames or offload=group.",
+                field="offload",
+            )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plan as JSON-ready data."""
+        return {
+            "request": self.request.given(),
+            "model": self.model.name,
+            "family": self.model.family.name,
+            "device": self.device.name,
+            "task": self.task,
+            "width": self.size.width,
+            "height": self.size.height,
+            "export_width": self.size.export_width,
+            "export_height": self.size.export_height,
+            "num_frames": self.num_frames,
+            "fps": str(self.fps),
+            "seconds": float(self.seconds),
+            "grid": str(self.grid),
+            "tokens": self.grid.tokens,
+            "num_inference_steps": self.num_inference_steps,
+            "steps": self.steps,
+            "scheduler": self.scheduler,
+            "flow_shift": self.flow_shift,
+            "guidance_scale": self.guidance_scale,
+            "guidance_scale_2": self.guidance_scale_2,
+            "guided": self.guided,
+            "boundary_ratio": self.boundary_ratio,
+            "negative_prompt": self.negative_prompt,
+            "prompt_tokens": str(self.prompt_tokens),
+            "text_length": self.text_length,
+            "seeds": list(self.seeds),
+            "prefix_frames": self.prefix_frames,
+            "strength": self.strength,
+            "conditioning_scale": self.conditioning_scale,
+            "fit": self.fit,
+            "loras": [lora.model_dump() for lora in self.loras],
+            "attention": self.attention,
+            "attention_backend": self.attention_backend,
+            "attention_reason": self.attention_reason,
+            "dtype": self.dtype,
+            "vae_dtype": self.vae_dtype,
+            "offload": self.offload,
+            "vae_tiling": self.vae_tiling,
+            "fidelity": self.fidelity,
+            "estimate": dataclasses.asdict(self.estimate),
+            "adjustments": [item.as_dict() for item in self.adjustments],
+            "notes": list(self.notes),
+        }
+
+
+def plan(
+    request: VideoRequest,
+    device: DeviceProfile,
+    inputs: Inputs | None = None,
+    model: Model | None = None,
+) -> Plan:
+    """Decide everything about a request on a device.
+
+    inputs  what the request's files hold, when the caller has them already
+    model   the model that the request names, when the caller has found it already
+    Raises  BadRequest, Unsupported or NotFound; with `strict`, BadRequest for any adjustment
+    """
+    model = resolve(request.model) if model is None else model
+    inputs = load_inputs(request) if inputs is None else inputs
+    recipe = dataclasses.replace(model.family.recipe, **model.recipe_changes)
+    found = list(inputs.adjustments)
+    task = choose_task(request, inputs, model)
+    refuse_unused(request, task, model)
+    shape = choose_shape(request, inputs, task, model, found)
+    guidance = _or(request.guidance_scale, recipe.guidance_scale)
+    guided = guidance > 1
+    negative = _negative(request, recipe, guided=guided, found=found)
+    tokens = _tokens(request, model, found)
+    asked_steps = _or(request.num_inference_steps, recipe.num_inference_steps)
+    strength = _or(request.strength, recipe.strength) if task == "v2v" else 1.0
+    steps = _steps(asked_steps, strength)
+    dtype = _dtype(request, recipe, device)
+    work = Workload(
+        configs=model.configs,
+        experts=model.family.experts,
+        width=shape.size.width,
+        height=shape.size.height,
+        num_frames=shape.num_frames,
+        grid=token_grid(shape.size, shape.num_frames, model.family),
+        reference_frames=len(inputs.references),
+        forwards=steps * (2 if guided else 1),
+        text_encodes=2 if guided else 1,
+        text_length=model.family.text_length,
+        vae_encodes=vae_encodes(task, shape, inputs, model.family),
+        image_encodes=(2 if task == "flf2v" else 1) if model.family.image_encoder else 0,
+        dtype=dtype,
+        vae_dtype=recipe.vae_dtype,
+        offload="none",
+        vae_tiling=request.vae_tiling == "on",
+        format=request.format,
+    )
+    offload = _offload(request, work, device)
+    work = dataclasses.replace(work, offload=offload)
+    made = Plan(
+        request=request,
+        model=model,
+        device=device,
+        task=task,
+        size=shape.size,
+        num_frames=shape.num_frames,
+        fps=shape.fps,
+        grid=work.grid,
+        num_inference_steps=asked_steps,
+        steps=steps,
+        scheduler=_or(request.scheduler, recipe.scheduler),
+        flow_shift=_or(request.flow_shift, recipe.shift_for(shape.size.width, shape.size.height)),
+        guidance_scale=guidance,
+        guidance_scale_2=_guidance_2(request, recipe, guidance),
+        guided=guided,
+        boundary_ratio=_or(request.boundary_ratio, recipe.boundary_ratio or 0.0),
+        negative_prompt=negative,
+        prompt_tokens=tokens,
+        text_length=model.family.text_length,
+        seeds=_seeds(request),
+        prefix_frames=shape.prefix_frames,
+        strength=strength,
+        conditioning_scale=_or(request.conditioning_scale, 1.0),
+        fit=shape.fit,
+        loras=request.loras,
+        attention=request.attention,
+        attention_backend="sdpa",
+        attention_reason="dense attention runs in the model's own torch SDPA call",
+        dtype=dtype,
+        vae_dtype=recipe.vae_dtype,
+        offload=offload,
+        vae_tiling=work.vae_tiling,
+        fidelity=_fidelity(work, recipe, device),
+        estimate=estimate(work, device),
+        adjustments=tuple(found),
+        notes=shape.notes,
+    )
+    if request.strict and found:
+        raise BadRequest(
+            "strict: " + "; ".join(str(item) for item in found) + ".", field=found[0].field
+        )
+    return made
+
+
+_Value = TypeVar("_Value")
+
+
+def _or(asked: _Value | None, default: _Value) -> _Value:
+    return default if asked is None else asked
+
+
+def _negative(
+    request: VideoRequest, recipe: Recipe, *, guided: bool, found: list[Adjustment]
+) -> str:
+    if not guided and request.negative_prompt:
+        why = "a negative prompt acts only at guidance_scale above 1"
+        found.append(Adjustment("negative_prompt", request.negative_prompt, None, why))
+    return _or(request.negative_prompt, recipe.negative_prompt) if guided else ""
+
+
+def _guidance_2(request: VideoRequest, recipe: Recipe, guidance: float) -> float:
+    """The low-noise expert's guidance; a given guidance_scale alone holds for both experts."""
+    if request.guidance_scale_2 is not None:
+        return request.guidance_scale_2
+    if request.guidance_scale is not None or recipe.guidance_scale_2 is None:
+        return guidance
+    return recipe.guidance_scale_2
+
+
+def _tokens(request: VideoRequest, model: Model, found: list[Adjustment]) -> TokenCount:
+    limit = model.family.text_length
+    count = count_tokens(request.prompt, model.folder)
+    if count.at_least > limit:
+        least = "" if count.exact else "at least "
+        found.append(
+            Adjustment(
+                "prompt",
+                f"{least}{count.at_least} tokens",
+                f"the first {limit} tokens",
+                f"{model.family.name} reads {limit} tokens",
+            )
+        )
+    return count
+
+
+def _steps(asked: int, strength: float) -> int:
+    """Steps that are run; video to video skips the share that strength leaves out."""
+    steps = min(int(asked * strength), asked)
+    if steps < 1:
+        raise BadRequest(
+            f"strength={strength} of {asked} steps runs none; use at least {1 / asked:.3g}.",
+            field="strength",
+        )
+    return steps
+
+
+def _dtype(request: VideoRequest, recipe: Recipe, device: DeviceProfile) -> Dtype:
+    if request.dtype != "auto":
+        return request.dtype
+    return "float32" if device.kind == "cpu" else recipe.dtype
+
+
+def _offload(request: VideoRequest, work: Workload, device: DeviceProfile) -> Offload:
+    """The fastest residency whose upper bound fits the device; a CPU has nowhere to offload to."""
+    if request.offload != "auto":
+        return request.offload
+    if device.kind == "cpu":
+        return "none"
+    choices: tuple[Offload, ...] = ("none", "model", "group")
+    for choice in choices:
+        cost = estimate(dataclasses.replace(work, offload=choice), device)
+        if cost.device_bytes.high <= device.memory_bytes:
+            return choice
+    return "group"
+
+
+def _seeds(request: VideoRequest) -> tuple[int, ...]:
+    first = secrets.randbits(31) if request.seed is None else request.seed
+    if first + request.n - 1 > 2**63 - 1:
+        raise BadRequest(
+            f"seed={first} with n={request.n} passes 2^63-1; use a smaller seed.", field="seed"
+        )
+    return tuple(first + i for i in range(request.n))
+
+
+def _fidelity(work: Workload, recipe: Recipe, device: DeviceProfile) -> str:
+    """Class of the ladder: L0 is bit-equal to unmodified diffusers, L1 differs by rounding."""
+    if work.vae_tiling:
+        return "L1: decoded in tiles, which changes pixels at the seams"
+    if device.kind == "cuda" and work.dtype != recipe.dtype:
+        return f"L1: {work.dtype} instead of the recipe's {recipe.dtype}"
+    return "L0: bit-equal to unmodified diffusers on this device"

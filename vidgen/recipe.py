@@ -1,0 +1,121 @@
+"""The recipe: everything that made a clip, as JSON that travels inside the file."""
+
+import hashlib
+import importlib.metadata
+import json
+import platform
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vidgen.errors import BadMedia
+from vidgen.request import VideoRequest, parse_request
+
+if TYPE_CHECKING:
+    from vidgen.plan import Plan
+
+SCHEMA = 1
+_PACKAGES = ("torch", "diffusers", "transformers", "numpy", "av")
+
+
+def make_recipe(plan: "Plan", index: int, weights: str, latents_sha256: str) -> dict[str, Any]:
+    """Return the recipe of clip `index` of a plan.
+
+    weights         fingerprint of the model's weights
+    latents_sha256  hash of the final latents' bytes, by which a repeat is judged
+    """
+    made = plan.as_dict()
+    made.pop("estimate")
+    request = made.pop("request")
+    return {
+        "vidgen_recipe": SCHEMA,
+        "request": {**request, "seed": plan.seeds[index], "n": 1},
+        "plan": {**made, "seed": plan.seeds[index]},
+        "weights": weights,
+        "files": file_fingerprints(plan.request),
+        "latents_sha256": latents_sha256,
+        "environment": environment(plan.device.name),
+    }
+
+
+def environment(device: str) -> dict[str, str]:
+    """Return the versions that can change a result."""
+    versions = {"vidgen": importlib.metadata.version("vidgen")}
+    versions |= {name: importlib.metadata.version(name) for name in _PACKAGES}
+    return {**versions, "python": platform.python_version(), "device": device,
+            "processor": platform.machine()}  # fmt: skip
+
+
+def file_fingerprints(request: VideoRequest) -> dict[str, str]:
+    """Return the fingerprint of every file that a request names, by the name it has there."""
+    named = [request.image, request.last_image, request.video, request.mask]
+    named += [*request.reference_images, *(lora.path for lora in request.loras)]
+    found = {name: _existing(name) for name in named if name is not None}
+    return {name: file_fingerprint(path) for name, path in found.items() if path is not None}
+
+
+def _existing(name: str) -> Path | None:
+    """Return the file that a request means, None for a data URL."""
+    if name.startswith("data:"):
+        return None
+    path = Path(name).expanduser()
+    if path.is_dir():  # a folder with one LoRA in it
+        return next(iter(sorted(path.glob("*.safetensors"))), None)
+    return path if path.is_file() else None
+
+
+def file_fingerprint(path: Path) -> str:
+    """Identify a file by its size and its first and last mebibyte, since some have gigabytes."""
+    size, edge = path.stat().st_size, 2**20
+    digest = hashlib.sha256(f"{size}:".encode())
+    with path.open("rb") as file:
+        digest.update(file.read(edge))
+        if size > edge:
+            file.seek(max(edge, size - edge))
+            digest.update(file.read(edge))
+    return digest.hexdigest()[:32]
+
+
+def recipe_text(recipe: dict[str, Any]) -> str:
+    """Return the recipe as the text that is stored in a file."""
+    return json.dumps(recipe, ensure_ascii=False, separators=(",", ":"))
+
+
+def parse_recipe(text: str | None, where: str) -> dict[str, Any]:
+    """Read a recipe's text.
+
+    where   the file it came from, for the message
+    Raises  BadMedia when there is none or it is not ours
+    """
+    if text is None:
+        raise BadMedia(f"{where} carries no Vidgen recipe.")
+    try:
+        recipe = json.loads(text)
+    except ValueError:
+        raise BadMedia(f"{where} carries a text that is not a Vidgen recipe.") from None
+    if not isinstance(recipe, dict) or "vidgen_recipe" not in recipe:
+        raise BadMedia(f"{where} carries a text that is not a Vidgen recipe.")
+    if recipe["vidgen_recipe"] != SCHEMA:
+        raise BadMedia(
+            f"{where} has a recipe of version {recipe['vidgen_recipe']}; this Vidgen reads {SCHEMA}."
+        )
+    return recipe
+
+
+def latents_recipe(path: Path) -> str | None:
+    """Return the recipe's text in a latents file's header, without reading the tensor; None if none."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        if not 0 < size < 2**27:
+            return None
+        try:
+            header = json.loads(file.read(size))
+        except ValueError:
+            return None
+    metadata = header.get("__metadata__") if isinstance(header, dict) else None
+    text = metadata.get("vidgen") if isinstance(metadata, dict) else None
+    return text if isinstance(text, str) else None
+
+
+def request_of(recipe: dict[str, Any]) -> VideoRequest:
+    """Return the request that repeats a recipe."""
+    return parse_request(recipe["request"])

@@ -1,0 +1,79 @@
+"""Where weights are while a clip is made: all on the device, one part at a time, or block by block."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from vidgen.components import Components, release
+from vidgen.workload import Offload
+
+
+class Residency:
+    """Moves a model's parts between host and device by one rule.
+
+    none    everything stays on the device
+    model   a part comes for its stage and goes back; of two experts only the working one is there
+    group   the transformers stream block by block (diffusers' group offload); other parts as model
+    """
+
+    def __init__(self, components: Components, device: torch.device, offload: Offload) -> None:
+        self.device = device
+        self.offload = offload
+        self._components = components
+        self._host = torch.device("cpu")
+        if offload == "none":
+            for part in self._parts():
+                part.to(device)
+        elif offload == "group":
+            for expert in components.transformers:
+                _stream(expert, device)
+
+    def _parts(self) -> list[Any]:
+        rest = [self._components.vae, self._components.image_encoder]
+        return [*self._components.transformers, *(part for part in rest if part is not None)]
+
+    @contextmanager
+    def on_device(self, part: Any) -> Iterator[None]:
+        """Have a part on the device for a while."""
+        if self.offload == "none":
+            yield
+            return
+        part.to(self.device)
+        try:
+            yield
+        finally:
+            part.to(self._host)
+            release(self.device)
+
+    def bring_expert(self, expert: Any) -> None:
+        """Have an expert on the device, and the other one not."""
+        if self.offload != "model":
+            return
+        for other in self._components.transformers:
+            if other is not expert and other.device != self._host:
+                other.to(self._host)
+                release(self.device)
+        if expert.device != self.device:
+            expert.to(self.device)
+
+    def rest_experts(self) -> None:
+        """Send the experts back after denoising."""
+        if self.offload != "model":
+            return
+        for expert in self._components.transformers:
+            expert.to(self._host)
+        release(self.device)
+
+
+def _stream(expert: Any, device: torch.device) -> None:
+    from diffusers.hooks import apply_group_offloading
+
+    apply_group_offloading(
+        expert,
+        onload_device=device,
+        offload_device=torch.device("cpu"),
+        offload_type="leaf_level",
+        use_stream=device.type == "cuda",
+    )
