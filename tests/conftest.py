@@ -7,6 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A shared machine may be slow at any moment; what is tested is the answer, not the time.
+settings.register_profile("vidgen", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("vidgen")
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # read when huggingface_hub is imported, so it is set here
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"

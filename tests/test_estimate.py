@@ -8,16 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attention import Grid
-from tests.toy_configs import TOY_DIT, TOY_TEXT, TOY_VAE
+from benchmarks import estimates
+from benchmarks.counted import toyworld
 from vidgen import flops, memory
 from vidgen.device import cpu_profile, named, profiles
 from vidgen.estimate import denoise_seconds, estimate, forward_flops
-from vidgen.families import family
-from vidgen.models import KNOWN, Configs, Model
+from vidgen.models import KNOWN
 from vidgen.workload import Workload
 
-TOY = Model("toyworld", family("toyworld"), Configs(TOY_DIT, TOY_VAE, TOY_TEXT))
-MODELS = {row.name: row for row in (TOY, *KNOWN)}
+MODELS = {row.name: row for row in (toyworld(), *KNOWN)}
 H100, CPU = named("nvidia-h100"), cpu_profile(2, 8 * 2**30)
 STAGES = ("encode", "condition", "denoise", "decode", "total")
 
@@ -230,3 +229,26 @@ def test_more_never_costs_less(name, device, offload, frames, rows, columns, for
         assert upper.high >= lower.high * (1 - 1e-12)
     if grow == "forwards":
         assert large.seconds["denoise"].high > small.seconds["denoise"].high
+
+
+def test_published_timings():
+    """In-sample: the note chose its constants with most of these rows in sight."""
+    records = estimates.measure()
+    found = estimates.summary(records)
+    assert found["rows"] == len(records) >= 30
+    assert found["median_error"] <= 0.12
+    assert abs(found["worst"]["error"]) < 0.5
+    assert found["published_within_interval"] >= 0.7 * len(records)
+    assert not found["above_peak"]
+    assert all(record["source"] for record in records)
+    assert estimates.table(records).count("\n") == len(records) + 1
+
+
+def test_an_impossible_claim_shows():
+    """TI2V-5B in 71.7 s on a 40-series card (SGLang's ring page): needs 313 s at 100 % of it."""
+    row = next(item for item in estimates.TIMINGS if item.model == "wan2.2-ti2v-5b")
+    claim = dataclasses.replace(row, seconds=71.7, scope="denoise")
+    assert estimates.share_of_peak(claim) == pytest.approx(313 / 71.7, rel=0.02)
+    assert estimates.summary([{**record, "share_of_peak": 4.4} for record in estimates.measure()])[
+        "above_peak"
+    ]

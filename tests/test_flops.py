@@ -3,220 +3,129 @@
 import inspect
 
 import pytest
-import torch
 from diffusers import AutoencoderKLWan, WanTransformer3DModel, WanVACETransformer3DModel
-from torch.utils.flop_counter import FlopCounterMode
-from transformers import CLIPVisionConfig, CLIPVisionModel, UMT5Config, UMT5EncoderModel
+from transformers import CLIPVisionConfig, UMT5Config
 
-from tests.toy_configs import TOY_DIT, TOY_TEXT, TOY_VAE
+from benchmarks import counted
+from benchmarks.counted import TOY_DIT, TOY_TEXT, TOY_VAE
 from vidgen import flops, vae_flops
 from vidgen.models import KNOWN, resolve
 
-DITS = {row.name: (dict(row.configs.transformer), row) for row in KNOWN}
-FIRST_OF_FAMILY = list({row.family.name: row.name for row in reversed(KNOWN)}.values())
+FAMILIES = {row.name: row for row in counted.first_of_each_family()}
+DITS = {"toyworld": TOY_DIT, **{row.name: row.configs.transformer for row in KNOWN}}
 VAES = {
-    "wan2.1": dict(resolve("wan2.1-t2v-1.3b").configs.vae),
-    "wan2.2": dict(resolve("wan2.2-ti2v-5b").configs.vae),
+    "wan2.1": resolve("wan2.1-t2v-1.3b").configs.vae,
+    "wan2.2": resolve("wan2.2-ti2v-5b").configs.vae,
     "toyworld": TOY_VAE,
 }
-# latent frames, rows, columns: an odd number of rows after patching in the second
-LATENTS = [(3, 12, 20), (6, 18, 10)]
-PARTS = ("attention", "linear", "cross_attention")
 
 
-def transformer_on_meta(config):
-    cls = WanVACETransformer3DModel if "vace_layers" in config else WanTransformer3DModel
-    with torch.device("meta"):
-        return cls(**config)
-
-
-def _by_part(counter, model):
-    """Split the counter's figures as `transformer_flops` does."""
-    counts = {name: sum(ops.values()) for name, ops in counter.get_flop_counts().items()}
-    root = type(model).__name__
-    total = counts["Global"]
-
-    def children(name, leaves):
-        return sum(counts.get(f"{name}.{leaf}", 0) for leaf in leaves)
-
-    attention = cross = 0
-    for name in counts:
-        if not name.startswith(root):
-            continue
-        if name.endswith(".attn1"):
-            attention += counts[name] - children(name, ("to_q", "to_k", "to_v", "to_out.0"))
-        if name.endswith(".attn2"):
-            cross += counts[name] - children(name, ("to_q", "to_out.0"))
-    return {
-        "attention": attention, "cross_attention": cross, "linear": total - attention - cross
-    }  # fmt: skip
-
-
-def _count_transformer(config, latent, *, text, image_tokens, token_times):
-    """Count one forward with torch's counter."""
-    model = transformer_on_meta(config)
-    meta = {"device": "meta"}
+@pytest.mark.parametrize("latent", counted.LATENTS)
+@pytest.mark.parametrize("name", FAMILIES)
+def test_transformer(name, latent):
+    model = FAMILIES[name]
+    config, images = model.configs.transformer, counted.images_of(model)
+    options = {"token_times": model.family.token_times}
+    text = model.family.text_length
+    theirs = counted.count_transformer(config, latent, text=text, images=images, **options)
     tokens = latent[0] * latent[1] * latent[2] // 4
-    inputs = {
-        "hidden_states": torch.empty(1, config.get("in_channels", 16), *latent, **meta),
-        "timestep": torch.empty((1, tokens) if token_times else (1,), **meta),
-        "encoder_hidden_states": torch.empty(1, text, config.get("text_dim", 4096), **meta),
-    }
-    if image_tokens:
-        images = image_tokens // 257
-        width = config["image_dim"]
-        inputs["encoder_hidden_states_image"] = torch.empty(images, 257, width, **meta)
-    if "vace_layers" in config:
-        shape = (1, config["vace_in_channels"], *latent)
-        inputs["control_hidden_states"] = torch.empty(shape, **meta)
-        inputs["control_hidden_states_scale"] = torch.ones(len(config["vace_layers"]))
-    with torch.no_grad(), FlopCounterMode(display=False, depth=None) as counter:
-        model(**inputs)
-    return tokens, _by_part(counter, model)
+    ours = flops.transformer_flops(config, tokens, text, 257 * images, **options)
+    assert ours == pytest.approx(theirs, rel=0.01)
 
 
-def _check_parts(ours, counted):
-    for part in PARTS:
-        assert ours[part] == pytest.approx(counted[part], rel=0.01), part
-    assert sum(ours.values()) == pytest.approx(sum(counted.values()), rel=0.01)
-
-
-def _image_tokens(row):
-    if row.configs.image_encoder is None:
-        return 0
-    return flops.image_tokens(row.configs.image_encoder) * (2 if "flf2v" in row.name else 1)
-
-
-@pytest.mark.parametrize("latent", LATENTS)
-@pytest.mark.parametrize("name", FIRST_OF_FAMILY)
-def test_transformer_of_real_size(name, latent):
-    config, row = DITS[name]
-    times, image = row.family.token_times, _image_tokens(row)
-    tokens, counted = _count_transformer(
-        config, latent, text=512, image_tokens=image, token_times=times
+def test_times_per_token_are_not_small():
+    once, each = (
+        flops.transformer_flops(TOY_DIT, 180, 32, token_times=times) for times in (False, True)
     )
-    ours = flops.transformer_flops(config, tokens, 512, image, token_times=times)
-    _check_parts(ours, counted)
-
-
-@pytest.mark.parametrize("latent", LATENTS)
-def test_toyworld_transformer(latent):
-    tokens, counted = _count_transformer(
-        TOY_DIT, latent, text=32, image_tokens=0, token_times=True
-    )
-    ours = flops.transformer_flops(TOY_DIT, tokens, 32, token_times=True)
-    _check_parts(ours, counted)
-    without = flops.transformer_flops(TOY_DIT, tokens, 32)
-    assert sum(without.values()) < 0.95 * sum(counted.values())  # per-token times are not small
+    assert each["linear"] > 1.05 * once["linear"]
 
 
 def test_vace_references_lengthen_the_sequence():
-    config, _ = DITS["wan2.1-vace-1.3b"]
-    tokens, counted = _count_transformer(
-        config, (3 + 2, 12, 20), text=512, image_tokens=0, token_times=False
-    )
-    assert tokens == (3 + 2) * 6 * 10
-    _check_parts(flops.transformer_flops(config, tokens, 512), counted)
+    config = DITS["wan2.1-vace-1.3b"]
+    theirs = counted.count_transformer(config, (3 + 2, 12, 20), text=512)
+    ours = flops.transformer_flops(config, (3 + 2) * 6 * 10, 512)
+    assert ours == pytest.approx(theirs, rel=0.01)
 
 
-@pytest.mark.parametrize("name", [*DITS, "toyworld"])
+def test_missing_keys_are_defaults():
+    bare = {"num_layers": 1, "_class_name": "WanTransformer3DModel"}
+    theirs = counted.count_transformer(bare, (1, 4, 4), text=8)
+    assert flops.transformer_flops(bare, 4, 8) == pytest.approx(theirs, rel=0.01)
+    assert flops.transformer_parameters(bare) == _weights(counted.transformer_on_meta(bare))
+    assert vae_flops.vae_parameters({}) == _weights(counted.vae_on_meta({}))
+
+
+def _weights(module):
+    return sum(weight.numel() for weight in module.parameters())
+
+
+@pytest.mark.parametrize("name", DITS)
 def test_transformer_weights_are_exact(name):
-    config = TOY_DIT if name == "toyworld" else DITS[name][0]
-    model = transformer_on_meta(config)
-    assert flops.transformer_parameters(config) == sum(p.numel() for p in model.parameters())
-    kept = model._keep_in_fp32_modules
+    config = DITS[name]
+    model = counted.transformer_on_meta(config)
+    assert flops.transformer_parameters(config) == _weights(model)
     in_float32 = sum(
         weight.numel()
         for key, weight in model.named_parameters()
-        if any(word in key.split(".") for word in kept)
+        if any(word in key.split(".") for word in model._keep_in_fp32_modules)
     )
     assert flops.transformer_float32_parameters(config) == in_float32
 
 
-def vae_on_meta(config):
-    with torch.device("meta"):
-        return AutoencoderKLWan(**config)
-
-
 @pytest.mark.parametrize("name", VAES)
 def test_vae_weights_are_exact(name):
-    weights = sum(p.numel() for p in vae_on_meta(VAES[name]).parameters())
-    assert vae_flops.vae_parameters(VAES[name]) == weights
+    assert vae_flops.vae_parameters(VAES[name]) == _weights(counted.vae_on_meta(VAES[name]))
 
 
 @pytest.mark.parametrize("latent", [(1, 4, 6), (3, 6, 4)])
 @pytest.mark.parametrize("name", VAES)
 def test_vae_decode(name, latent):
-    config = VAES[name]
-    sample = torch.empty(1, config["z_dim"], *latent, device="meta")
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        vae_on_meta(config).decode(sample)
-    assert vae_flops.vae_decode_flops(config, *latent) == pytest.approx(
-        counter.get_total_flops(), rel=0.01
-    )
+    theirs = counted.count_vae_decode(VAES[name], latent)
+    assert vae_flops.vae_decode_flops(VAES[name], *latent) == pytest.approx(theirs, rel=0.01)
 
 
-@pytest.mark.parametrize("shape", [(1, 64, 96), (9, 96, 64)])
+@pytest.mark.parametrize("clip", [(1, 64, 96), (9, 96, 64)])
 @pytest.mark.parametrize("name", VAES)
-def test_vae_encode(name, shape):
-    sample = torch.empty(1, 3, *shape, device="meta")
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        vae_on_meta(VAES[name]).encode(sample)
-    assert vae_flops.vae_encode_flops(VAES[name], *shape) == pytest.approx(
-        counter.get_total_flops(), rel=0.01
-    )
+def test_vae_encode(name, clip):
+    theirs = counted.count_vae_encode(VAES[name], clip)
+    assert vae_flops.vae_encode_flops(VAES[name], *clip) == pytest.approx(theirs, rel=0.01)
 
 
 @pytest.mark.parametrize("name", VAES)
 def test_vae_decode_in_tiles(name):
-    config = VAES[name]
-    size = vae_flops.TILE // config.get("scale_factor_spatial", 8) + 4
-    vae = vae_on_meta(config)
-    vae.enable_tiling()
-    sample = torch.empty(1, config["z_dim"], 2, size, 6, device="meta")
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        vae.decode(sample)
-    ours = vae_flops.vae_decode_flops(config, 2, size, 6, tiled=True)
-    assert ours == pytest.approx(counter.get_total_flops(), rel=0.01)
-    assert ours > vae_flops.vae_decode_flops(config, 2, size, 6)
+    rows = vae_flops.TILE // VAES[name].get("scale_factor_spatial", 8) + 4
+    theirs = counted.count_vae_decode(VAES[name], (2, rows, 6), tiled=True)
+    ours = vae_flops.vae_decode_flops(VAES[name], 2, rows, 6, tiled=True)
+    assert ours == pytest.approx(theirs, rel=0.01)
+    assert ours > vae_flops.vae_decode_flops(VAES[name], 2, rows, 6)
 
 
-@pytest.mark.parametrize("tokens", [32, 512])
+@pytest.mark.parametrize("tokens", counted.LENGTHS)
 @pytest.mark.parametrize("name", ["umt5-xxl", "toyworld", "relu"])
 def test_text_encoder(name, tokens):
     config = {
-        "umt5-xxl": dict(resolve("wan2.1-t2v-1.3b").configs.text_encoder),
+        "umt5-xxl": resolve("wan2.1-t2v-1.3b").configs.text_encoder,
         "toyworld": TOY_TEXT,
         "relu": {**TOY_TEXT, "feed_forward_proj": "relu"},
     }[name]
-    with torch.device("meta"):
-        model = UMT5EncoderModel(UMT5Config(**config))
-    ids = torch.zeros(1, tokens, dtype=torch.long, device="meta")
-    mask = torch.zeros(1, 1, tokens, tokens, device="meta")  # a mask whose values are not read
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        model(ids, mask)
-    assert flops.text_encoder_flops(config, tokens) == pytest.approx(
-        counter.get_total_flops(), rel=0.01
-    )
-    assert flops.text_encoder_parameters(config) == sum(p.numel() for p in model.parameters())
-    kept = sum(p.numel() for key, p in model.named_parameters() if "wo" in key.split("."))
+    theirs = counted.count_text_encoder(config, tokens)
+    assert flops.text_encoder_flops(config, tokens) == pytest.approx(theirs, rel=0.01)
+    model = counted.text_encoder_on_meta(config)
+    assert flops.text_encoder_parameters(config) == _weights(model)
+    kept = sum(weight.numel() for key, weight in model.named_parameters() if ".wo." in key)
     assert flops.text_encoder_float32_parameters(config) == kept
 
 
 @pytest.mark.parametrize("name", ["clip-h", "defaults"])
 def test_image_encoder(name):
-    known = dict(resolve("wan2.1-i2v-14b-480p").configs.image_encoder)
+    known = resolve("wan2.1-i2v-14b-480p").configs.image_encoder
     config = {"clip-h": known, "defaults": {}}[name]
-    with torch.device("meta"):
-        model = CLIPVisionModel(CLIPVisionConfig(**config))
-    side = model.config.image_size
-    image = torch.empty(1, 3, side, side, device="meta")
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        model(image, output_hidden_states=True)
-    assert flops.image_encoder_flops(config) == pytest.approx(counter.get_total_flops(), rel=0.01)
-    assert flops.image_encoder_parameters(config) == sum(p.numel() for p in model.parameters())
-    hidden = model(image).last_hidden_state
-    assert flops.image_tokens(config) == hidden.shape[1]
+    theirs = counted.count_image_encoder(config)
+    assert flops.image_encoder_flops(config) == pytest.approx(theirs, rel=0.01)
+    model = counted.image_encoder_on_meta(config)
+    assert flops.image_encoder_parameters(config) == _weights(model)
+    positions = model.get_parameter("embeddings.position_embedding.weight")
+    assert flops.image_tokens(config) == len(positions)
 
 
 @pytest.mark.parametrize(

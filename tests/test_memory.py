@@ -8,8 +8,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from benchmarks.counted import transformer_inputs, transformer_on_meta, vae_on_meta
 from tests.test_estimate import H100, workload
-from tests.test_flops import DITS, TOY_DIT, VAES, transformer_on_meta, vae_on_meta
+from tests.test_flops import DITS, VAES
 from vidgen import memory, vae_flops
 
 
@@ -86,7 +87,7 @@ def test_vae(name):
     "name", ["toyworld", "wan2.1-t2v-1.3b", "wan2.1-vace-1.3b", "wan2.2-ti2v-5b"]
 )
 def test_transformer(name, dtype):
-    config = TOY_DIT if name == "toyworld" else {**DITS[name][0], "num_layers": 4}
+    config = {**DITS[name], "num_layers": 4}
     if "vace_layers" in config:
         config["vace_layers"] = [0, 2]
     work = workload(name, dtype=dtype)
@@ -99,16 +100,11 @@ def test_transformer(name, dtype):
     for key, weight in model.named_parameters():
         if not any(word in key.split(".") for word in model._keep_in_fp32_modules):
             weight.data = weight.data.to(number)
+    inputs = transformer_inputs(
+        config, (5, 32, 48), text=work.text_length, images=0, token_times=work.token_times
+    )
     inputs = {
-        "hidden_states": torch.empty(1, config["in_channels"], 5, 32, 48),
-        "timestep": torch.empty((1, work.tokens) if work.token_times else (1,)),
-        "encoder_hidden_states": torch.empty(1, 512, config["text_dim"]),
-    }
-    if "vace_layers" in config:
-        inputs["control_hidden_states"] = torch.empty(1, config["vace_in_channels"], 5, 32, 48)
-    inputs = {
-        key: value.to("meta", torch.float32 if key == "timestep" else number)
-        for key, value in inputs.items()
+        key: value if key == "timestep" else value.to(number) for key, value in inputs.items()
     }
     with torch.no_grad(), LiveBytes() as running:
         model(**inputs)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def picture_tensor(pixels_rwc: "NDArray[np.float32]") -> torch.Tensor:
-    """Return a picture (rows, columns, 3) in 0..1 as the pipelines take it: (1, 3, rows, columns)."""
+    """Return a picture (rows, columns, 3) in 0..1 as pipelines take it: (1, 3, rows, columns)."""
     return torch.from_numpy(pixels_rwc.copy()).permute(2, 0, 1).unsqueeze(0)
 
 
@@ -45,7 +45,8 @@ def encode_normalised(vae: Any, video_bcfrw: torch.Tensor) -> torch.Tensor:
     shape = (1, vae.config.z_dim, 1, 1, 1)
     mean = torch.tensor(vae.config.latents_mean).view(shape).to(latents)
     std = torch.tensor(vae.config.latents_std).view(shape).to(latents)
-    return (latents - mean) * (1.0 / std)
+    normalised: torch.Tensor = (latents - mean) * (1.0 / std)
+    return normalised
 
 
 def pinned_latents(vae: Any, plan: "Plan", inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:

@@ -25,7 +25,7 @@ def decode_groups(
     """Yield frames (f, r, w, 3) float32 in 0..1: one frame, then `vae_temporal` a group.
 
     The arithmetic is that of AutoencoderKLWan.decode and of the pipelines' post-processing, without
-    holding the whole clip. Tiled decoding needs less memory for large pictures but yields one group.
+    holding the whole clip. Tiled decoding needs less memory for large pictures, in one group.
     """
     z = _unnormalised(vae, latents_ctrw.unsqueeze(0))
     with torch.no_grad():
@@ -36,9 +36,7 @@ def decode_groups(
         yield from _streamed(vae, z, cancel)
 
 
-def _streamed(
-    vae: Any, z: torch.Tensor, cancel: CancelToken
-) -> "Iterator[NDArray[np.float32]]":
+def _streamed(vae: Any, z: torch.Tensor, cancel: CancelToken) -> "Iterator[NDArray[np.float32]]":
     from diffusers.models.autoencoders.autoencoder_kl_wan import unpatchify
 
     vae.clear_cache()

@@ -102,10 +102,8 @@ def denoise(
     """
     pipe = make_pipeline(components, plan, residency.device)
     with lora_context(pipe), _attached(pipe, components, plan, residency, watch):
-        arguments = call_arguments(
-            pipe, components, plan, inputs, residency, embeddings, seed
-        )
-        latents = pipe(**arguments, callback_on_step_end=watch.after_step)[0]
+        arguments = call_arguments(pipe, components, plan, inputs, residency, embeddings, seed)
+        latents: torch.Tensor = pipe(**arguments, callback_on_step_end=watch.after_step)[0]
     references = len(inputs.references) if plan.task == "vace" else 0
     return latents[0, :, references:].detach().to("cpu", torch.float32)
 

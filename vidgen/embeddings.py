@@ -59,9 +59,10 @@ def _read(path: Path) -> torch.Tensor | None:
     if not path.is_file():
         return None
     try:
-        return load_file(path)["embedding"]
+        embedding: torch.Tensor = load_file(path)["embedding"]
     except (SafetensorError, KeyError, OSError):
         return None
+    return embedding
 
 
 def embedding_key(fingerprint: str, text: str, length: int, dtype: torch.dtype) -> str:

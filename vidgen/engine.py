@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -30,9 +29,6 @@ from vidgen.recipe import make_recipe
 from vidgen.residency import Residency
 from vidgen.sink import OpenSink, Output
 from vidgen.workload import Dtype, Offload
-
-if TYPE_CHECKING:
-    pass
 
 
 class Engine:
@@ -256,9 +252,7 @@ class Engine:
     def _previews(self) -> PreviewMap:
         if self._preview_map is None:
             with self._residency.on_device(self._components.vae):
-                self._preview_map = PreviewMap(
-                    self._components.vae, self.model.family.vae_spatial
-                )
+                self._preview_map = PreviewMap(self._components.vae, self.model.family.vae_spatial)
         return self._preview_map
 
     def _decode(
@@ -273,25 +267,20 @@ class Engine:
 
         made = saved.recipe["plan"]
         with run.stage("decode"), self._residency.on_device(self._components.vae):
-            run.trace.vae_tiled = tiled
-            try:
-                self._decode_into(saved.latents, tiled, run, cancel, out)
-            except torch.OutOfMemoryError as error:
-                if tiled or out.streamed:
-                    raise DoesNotFit(
-                        "Decoding ran out of memory; the latents are kept, decode them on a "
-                        "machine with more memory or in tiles (vae_tiling=on).",
-                        field="vae_tiling",
-                    ) from error
+            for attempt in (True,) if tiled else (False, True):
+                run.trace.vae_tiled = attempt
+                try:
+                    self._decode_into(saved.latents, run, cancel, out)
+                    break
+                except torch.OutOfMemoryError as error:
+                    if attempt:
+                        raise _out_of_memory() from error
+                change = Adjustment("vae_tiling", "auto", "on", "decoding whole ran out of memory")
+                run.trace.adjustments.append(change)
                 release(self.device)
-                run.trace.adjustments.append(
-                    Adjustment("vae_tiling", "auto", "on", "decoding whole ran out of memory")
-                )
-                out.frames.clear()
-                run.trace.vae_tiled = True
-                self._decode_into(saved.latents, True, run, cancel, out)
+                out.restart()
         return Clip(
-            frames=None if out.streamed else out.joined(),
+            frames=out.kept(),
             latents=saved.latents,
             fps=Fraction(made["fps"]),
             size=(made["export_width"], made["export_height"]),
@@ -303,13 +292,13 @@ class Engine:
     def _decode_into(
         self,
         latents: torch.Tensor,
-        tiled: bool,
         run: "_Run",
         cancel: CancelToken,
         out: Output,
     ) -> None:
         import numpy as np
 
+        tiled = run.trace.vae_tiled
         total = group_count(latents, tiled=tiled)
         groups = decode_groups(self._components.vae, latents, tiled=tiled, cancel=cancel)
         for done, frames in enumerate(groups, start=1):
@@ -321,6 +310,14 @@ class Engine:
                 )
             out.write(frames)
             run.report("decode", done, total, None)
+
+
+def _out_of_memory() -> DoesNotFit:
+    return DoesNotFit(
+        "Decoding ran out of memory, in tiles too; the latents are kept, decode them on a machine "
+        "with more memory.",
+        field="vae_tiling",
+    )
 
 
 class _Run:

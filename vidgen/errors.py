@@ -1,6 +1,7 @@
 """The errors a user can meet: one sentence each, with a stable code and a process exit code.
 
-It holds no other logic; whoever raises one words the sentence: what is wrong, the value, the bound, the way out.
+It holds no other logic; whoever raises one words the sentence: what is wrong, the value, the bound,
+the way out.
 
     VidgenError                 exit 1   something failed
     |-- BadRequest              exit 2   the request cannot be met as written

@@ -130,9 +130,7 @@ _WAN21 = Recipe(
 )
 
 
-def _wan22(
-    *, steps: int, guidance: tuple[float, float], shift: float, boundary: float
-) -> Recipe:
+def _wan22(*, steps: int, guidance: tuple[float, float], shift: float, boundary: float) -> Recipe:
     return Recipe(
         width=1280,
         height=720,

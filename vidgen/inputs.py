@@ -6,11 +6,13 @@ they never pass through a file.
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from vidgen.adjustment import Adjustment
 from vidgen.errors import BadRequest
 from vidgen.request import VideoRequest
+
+Fit = Literal["crop", "letterbox", "stretch"]
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,9 +65,7 @@ def load_inputs(request: VideoRequest) -> Inputs:
         colour = request.alpha_background
         background = (int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16))
         read = read_image(source, background=background)
-        found.extend(
-            Adjustment(name, item.asked, item.used, item.why) for item in read.adjustments
-        )
+        found.extend(Adjustment(name, item.asked, item.used, item.why) for item in read.adjustments)
         return read.pixels_hwc
 
     image = picture("image", request.image) if request.image else None
@@ -124,7 +124,7 @@ def _mask(request: VideoRequest, num_frames: int) -> "Frames | None":
     return np.broadcast_to(still, (num_frames, *still.shape))
 
 
-def fitted(inputs: Inputs, width: int, height: int, fit: str) -> Inputs:
+def fitted(inputs: Inputs, width: int, height: int, fit: Fit) -> Inputs:
     """Return the inputs brought to the size that is generated.
 
     References keep their own shape: the model places them itself.

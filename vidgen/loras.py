@@ -160,9 +160,7 @@ def _load(
                 raise BadRequest(f"strict: {change}.", field="loras")
             trace.adjustments.append(change)
         try:
-            pipe.load_lora_weights(
-                kept, adapter_name=name, load_into_transformer_2=label == "low"
-            )
+            pipe.load_lora_weights(kept, adapter_name=name, load_into_transformer_2=label == "low")
         except (RuntimeError, ValueError) as error:
             raise BadRequest(
                 f"LoRA {spec.path} does not fit the model's layers: "

@@ -11,7 +11,7 @@ from vidgen.device import DeviceProfile
 from vidgen.workload import BYTES, Dtype, Interval, Workload
 
 CONTEXT = (0.4e9, 1.5e9)  # bytes: CUDA context, library workspaces, fragmentation
-PROCESS = (0.5e9, 1.5e9)  # bytes: Python, torch and diffusers on the host; more with CUDA
+PROCESS = (0.4e9, 1.5e9)  # bytes: Python, torch and diffusers on the host; more with CUDA
 CUDA_LIBRARIES = 2.0e9  # bytes on the host
 ACTIVATIONS = (0.7, 1.15)  # of the formula below; live tensors were 0.72 to 0.91 of it
 VAE_WORKSPACE = 1.4  # convolution workspaces, as a multiple of the live values

@@ -15,7 +15,6 @@ from vidgen.conditioning import (
     picture_tensor,
     pinned_latents,
     vace_video,
-
 )
 from vidgen.inputs import Inputs
 from vidgen.residency import Residency
@@ -142,5 +141,3 @@ def _attach_vace(pipe: Any, plan: "Plan", inputs: Inputs, device: torch.device) 
         return video.to(device), mask.to(device), placed
 
     pipe.preprocess_conditions = preprocess_conditions
-
-

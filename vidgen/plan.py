@@ -16,12 +16,12 @@ from vidgen.device import DeviceProfile
 from vidgen.errors import BadRequest, DoesNotFit
 from vidgen.estimate import estimate
 from vidgen.families import Recipe, Task
-from vidgen.inputs import Inputs, load_inputs
+from vidgen.inputs import Fit, Inputs, load_inputs
 from vidgen.models import Model, resolve
 from vidgen.prompts import TokenCount, count_tokens
 from vidgen.request import LoraSpec, VideoRequest
 from vidgen.sizing import Size, token_grid
-from vidgen.tasks import Shape, choose_shape, choose_task, refuse_unused, vae_encodes
+from vidgen.tasks import choose_shape, choose_task, refuse_unused, vae_encodes
 from vidgen.workload import Dtype, Estimate, Offload, Workload
 
 
@@ -62,7 +62,7 @@ class Plan:
     prefix_frames: int
     strength: float
     conditioning_scale: float
-    fit: str
+    fit: Fit
     loras: tuple[LoraSpec, ...]
     attention: str
     attention_backend: str

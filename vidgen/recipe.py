@@ -96,13 +96,14 @@ def parse_recipe(text: str | None, where: str) -> dict[str, Any]:
         raise BadMedia(f"{where} carries a text that is not a Vidgen recipe.")
     if recipe["vidgen_recipe"] != SCHEMA:
         raise BadMedia(
-            f"{where} has a recipe of version {recipe['vidgen_recipe']}; this Vidgen reads {SCHEMA}."
+            f"{where} has a recipe of version {recipe['vidgen_recipe']}; "
+            f"this Vidgen reads {SCHEMA}."
         )
     return recipe
 
 
 def latents_recipe(path: Path) -> str | None:
-    """Return the recipe's text in a latents file's header, without reading the tensor; None if none."""
+    """Return the recipe's text in a latents file's header, None if it has none; reads no tensor."""
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         if not 0 < size < 2**27:

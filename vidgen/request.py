@@ -16,6 +16,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    JsonValue,
     PlainSerializer,
     ValidationError,
     model_validator,
@@ -40,7 +41,7 @@ def option(
     aliases  other names accepted on input; the canonical name is echoed
     bounds   pydantic's ge, gt, le, lt, min_length, max_length
     """
-    extra = {"group": group, "aliases": list(aliases)}
+    extra: dict[str, JsonValue] = {"group": group, "aliases": list(aliases)}
     return Field(default, description=text, json_schema_extra=extra, **bounds)
 
 
@@ -112,9 +113,7 @@ class VideoRequest(BaseModel):
         group="model",
         min_length=1,
     )
-    prompt: str = option(
-        text="What the clip shows.", group="prompt", min_length=1, max_length=8192
-    )
+    prompt: str = option(text="What the clip shows.", group="prompt", min_length=1, max_length=8192)
     negative_prompt: str | None = option(
         None,
         text="What the clip must not show; the model's own when omitted.",
@@ -308,9 +307,7 @@ class VideoRequest(BaseModel):
     preview: Literal["latent", "off"] = option(
         "latent", text="Cheap picture of each step, made from the latents.", group="output"
     )
-    strict: bool = option(
-        False, text="Treat every adjustment as an error.", group="output"
-    )
+    strict: bool = option(False, text="Treat every adjustment as an error.", group="output")
 
     @model_validator(mode="before")
     @classmethod
@@ -393,7 +390,9 @@ def _expanded(data: Mapping[str, Any]) -> dict[str, Any]:
     if not short:
         return out
     if "width" in out or "height" in out:
-        raise ValueError(f"{next(iter(short))} and width/height both set the size; give one of them")
+        raise ValueError(
+            f"{next(iter(short))} and width/height both set the size; give one of them"
+        )
     if "size" in short:
         match = re.fullmatch(r"\s*(\d+)\s*[xX*×]\s*(\d+)\s*", str(short["size"]))
         if match is None:

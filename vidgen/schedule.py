@@ -17,7 +17,9 @@ def make_scheduler(name: str, flow_shift: float, config: dict[str, Any]) -> Any:
     import diffusers
 
     if name not in NAMES:
-        raise Unsupported(f"scheduler={name!r} is not one of {', '.join(NAMES)}.", field="scheduler")
+        raise Unsupported(
+            f"scheduler={name!r} is not one of {', '.join(NAMES)}.", field="scheduler"
+        )
     base = dict(config) if config.get("_class_name") == NAMES[name] else {}
     train_steps = config.get("num_train_timesteps", 1000)
     if name == "euler":

@@ -10,11 +10,13 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from vidgen.errors import BadRequest, NotFound
 from vidgen.home import Home
 from vidgen.request import SHORTHANDS, aliases_of, canonical_names, fields
+
+_Value = TypeVar("_Value")
 
 PREFIX = "VIDGEN_"
 PROJECT_FILE = "vidgen.toml"
@@ -107,13 +109,14 @@ def _laid_over(layers: Sequence[Mapping[str, Setting]]) -> dict[str, Setting]:
     """Merge layers, the first one strongest."""
     out: dict[str, Setting] = {}
     for layer in layers:
-        settled = frozenset(out)
-        out |= {
-            name: item
-            for name, item in layer.items()
-            if name not in settled and _RIVALS.get(name) not in settled
-        }
+        out = outweighed(layer, out)
     return out
+
+
+def outweighed(lower: Mapping[str, _Value], upper: Mapping[str, _Value]) -> dict[str, _Value]:
+    """Lay canonical fields over others; one that says the same in another way silences it."""
+    kept = {name: item for name, item in lower.items() if _RIVALS.get(name) not in upper}
+    return {**kept, **upper}
 
 
 def _layer(data: Mapping[str, Any], origin: str) -> dict[str, Setting]:
@@ -200,7 +203,12 @@ def _yaml(text: str) -> Any:
         raise ValueError(" ".join(str(error).split())) from error
 
 
-_PARSERS: dict[str, Callable[[str], Any]] = {".toml": tomllib.loads, ".json": json.loads, ".yaml": _yaml, ".yml": _yaml}
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    ".toml": tomllib.loads,
+    ".json": json.loads,
+    ".yaml": _yaml,
+    ".yml": _yaml,
+}
 
 
 def write_setting(path: Path, name: str, value: str) -> None:

@@ -16,6 +16,9 @@ class Sink(Protocol):
     def write(self, frames: "NDArray[np.float32]") -> None:
         """Take the next frames (f, rows, columns, 3) in 0..1."""
 
+    def abort(self) -> None:
+        """Throw away what was written: the decode begins again, in tiles."""
+
 
 # Opens a sink for the recipe, which is complete but for the decode's own seconds.
 OpenSink = Callable[[dict[str, Any]], Sink]
@@ -29,7 +32,6 @@ class Output:
 
     def __init__(self, recipe: dict[str, Any], trace: Trace, open_sink: OpenSink | None) -> None:
         self.frames: list[NDArray[np.float32]] = []
-        self.streamed = False
         self._recipe = recipe
         self._trace = trace
         self._known = len(trace.adjustments)
@@ -60,10 +62,16 @@ class Output:
         if self._sink is None:
             self._sink = self._open_sink(self.recipe())
         self._sink.write(frames)
-        self.streamed = True
 
-    def joined(self) -> "NDArray[np.float32]":
-        """Return the frames that were kept."""
+    def restart(self) -> None:
+        """Throw away the frames so far; the next ones begin the clip anew."""
+        self.frames.clear()
+        if self._sink is not None:
+            self._sink.abort()
+            self._sink = None
+
+    def kept(self) -> "NDArray[np.float32] | None":
+        """Return the frames, or None if they went to a sink."""
         import numpy as np
 
-        return np.concatenate(self.frames)
+        return np.concatenate(self.frames) if self._open_sink is None else None

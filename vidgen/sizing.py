@@ -47,9 +47,7 @@ def legal_size(
         export = asked - asked % 2 if even else asked
         legal = _up(asked, multiple)
         if export != asked:
-            found.append(
-                Adjustment(field, asked, export, "the file format needs even sizes")
-            )
+            found.append(Adjustment(field, asked, export, "the file format needs even sizes"))
         if legal != asked:
             found.append(
                 Adjustment(

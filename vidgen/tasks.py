@@ -6,7 +6,7 @@ from fractions import Fraction
 from vidgen.adjustment import Adjustment
 from vidgen.errors import BadRequest, Unsupported
 from vidgen.families import FAMILIES, TASK_WORDS, Family, Task
-from vidgen.inputs import Inputs
+from vidgen.inputs import Fit, Inputs
 from vidgen.models import Model
 from vidgen.request import VideoRequest
 from vidgen.sizing import Size, frames_for, legal_frames, legal_size, same_area
@@ -23,7 +23,7 @@ class Shape:
     num_frames: int
     fps: Fraction
     prefix_frames: int
-    fit: str
+    fit: Fit
     notes: tuple[str, ...]
 
 
@@ -115,13 +115,13 @@ def choose_shape(
     fps = _fps(request, inputs, task, model.family)
     num_frames = _num_frames(request, inputs, task, model.family, fps, found)
     prefix = _prefix(request, inputs, num_frames, model.family, found)
-    _explain_rate(request, num_frames, fps, task, model.family, found)
+    _explain_rate(request, inputs, num_frames, fps, task, model.family, found)
     return Shape(size, num_frames, fps, prefix, fit, _notes(size, num_frames, model.family))
 
 
 def _size(
     request: VideoRequest, inputs: Inputs, family: Family, found: list[Adjustment]
-) -> tuple[Size, str]:
+) -> tuple[Size, Fit]:
     recipe = family.recipe
     width, height = request.width, request.height
     source = inputs.source_size
@@ -134,9 +134,7 @@ def _size(
         return size, "crop" if fit == "adaptive" else fit
     if width is None or height is None:
         other = "height" if height is None else "width"
-        ratio = (
-            Fraction(source[0], source[1]) if source else Fraction(recipe.width, recipe.height)
-        )
+        ratio = Fraction(source[0], source[1]) if source else Fraction(recipe.width, recipe.height)
         across, down = family.size_multiple
         if height is None:
             assert width is not None
@@ -257,6 +255,7 @@ def _prefix(
 
 def _explain_rate(
     request: VideoRequest,
+    inputs: Inputs,
     num_frames: int,
     fps: Fraction,
     task: Task,
@@ -265,7 +264,8 @@ def _explain_rate(
 ) -> None:
     """A rate other than the model's own plays its motion slower or faster: say so."""
     own = family.recipe.fps
-    if request.fps is None or task in ("v2v", "vace") or fps == own:
+    from_video = task in ("v2v", "vace") and inputs.video is not None
+    if request.fps is None or from_video or fps == own:
         return
     speed = float(fps / own)
     found.append(

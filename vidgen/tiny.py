@@ -11,11 +11,7 @@ from vidgen.components import Components, module_fingerprint
 from vidgen.families import Family
 from vidgen.models import Configs, Model
 
-WORDS = (
-    "a an the big small red green blue yellow purple white ball cube star moves quickly slowly "
-    "left right up down over sand grass night brick and cat dog man runs jumps sits in on near "
-    "of with bright dark blurry static low quality , . sky sea sun rain snow tree house car"
-).split()
+WORDS = ["a", "an", "the", "big", "small", "red", "green", "blue", "yellow", "purple", "white", "ball", "cube", "star", "moves", "quickly", "slowly", "left", "right", "up", "down", "over", "sand", "grass", "night", "brick", "and", "cat", "dog", "man", "runs", "jumps", "sits", "in", "on", "near", "of", "with", "bright", "dark", "blurry", "static", "low", "quality", ",", ".", "sky", "sea", "sun", "rain", "snow", "tree", "house", "car"]
 TEXT_WIDTH = 32
 
 
@@ -87,7 +83,8 @@ def _transformer_config(family: Family) -> dict[str, Any]:
     }  # fmt: skip
     if family.name == "wan2.1-vace":
         return {**config, "vace_layers": [0, 2], "vace_in_channels": 96}
-    if "i2v" in family.tasks and not family.token_times or family.name == "wan2.1-flf2v":
+    concatenates = {"wan2.1-i2v", "wan2.1-flf2v", "wan2.2-i2v-a14b"}
+    if family.name in concatenates:
         config["in_channels"] = 36
     if family.image_encoder:
         config |= {"image_dim": 32, "added_kv_proj_dim": 48}
@@ -127,7 +124,8 @@ def _tokenizer() -> Any:
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
-    vocabulary = {word: i for i, word in enumerate(["<pad>", "</s>", "<unk>", *dict.fromkeys(WORDS)])}
+    words = ["<pad>", "</s>", "<unk>", *dict.fromkeys(WORDS)]
+    vocabulary = {word: i for i, word in enumerate(words)}
     raw = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     raw.normalizer = normalizers.Lowercase()
     raw.pre_tokenizer = pre_tokenizers.Whitespace()

@@ -44,6 +44,12 @@ def build_parser() -> argparse.ArgumentParser:
         default=True,
         help="go on from the work folder's checkpoint, if there is one",
     )
+    parser.add_argument(
+        "--start",
+        type=Path,
+        default=None,
+        help="pipeline folder to begin with where there is no checkpoint",
+    )
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--threads", type=int, default=1, help="threads of this process")
     parser.add_argument("--seed", type=int, default=0)
@@ -100,6 +106,7 @@ def _vae(args: argparse.Namespace) -> None:
         vae.Settings(),
         device=args.device,
         resume=args.resume,
+        start=args.start,
         decay_share=decay,
         seed=args.seed,
     )
@@ -116,6 +123,7 @@ def _dit(args: argparse.Namespace) -> None:
         settings,
         device=args.device,
         resume=args.resume,
+        start=args.start,
         decay_share=decay,
         seed=args.seed,
     )

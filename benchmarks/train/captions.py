@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from benchmarks.train.world import BACKGROUNDS, COLOURS, MOTIONS, SHAPES, Scene
@@ -60,7 +62,7 @@ def parse(text: str) -> Scene:
     """
     words = text.lower().replace(",", " ").split()
 
-    def find(what: str, groups: dict[str, tuple[str, ...]]) -> str:
+    def find(what: str, groups: Mapping[str, tuple[str, ...]]) -> str:
         for name, synonyms in groups.items():
             if any(word in synonyms for word in words):
                 return name

@@ -8,6 +8,7 @@ given a last image.
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from benchmarks.train.world import (
 )
 
 SHARD_CLIPS = 1000
+SHIPPED_BASIS = Path(__file__).with_name("basis.safetensors")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +46,18 @@ def shape_folder(work: Path, shape: tuple[int, int, int]) -> Path:
 
 
 def load_basis(work: Path) -> Basis:
-    """The run's basis; computed and saved on first use."""
+    """The run's basis: the one in the work folder, else the one the shipped weights were made with.
+
+    Only where neither exists is a new one computed; weights of another basis cannot be resumed.
+    """
     path = work / "basis.safetensors"
     if not path.exists():
         work.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".part")
-        fit_basis().save(partial)
+        if SHIPPED_BASIS.exists():
+            shutil.copyfile(SHIPPED_BASIS, partial)
+        else:
+            fit_basis().save(partial)
         partial.replace(path)
     return Basis.load(path)
 

@@ -140,7 +140,8 @@ def probe_targets(scenes: list[Scene], covers: Tensor) -> Tensor:
     The token's place in time, height and width (-0.5..0.5), which rotary attention knows only from
     the borders; the cover of its four latent pixels; their mean times the one-hot attributes.
     """
-    patches = covers.unflatten(3, (-1, 2)).unflatten(2, (-1, 2)).transpose(3, 4)
+    columns = torch.unflatten(covers, 3, (-1, 2))
+    patches = torch.unflatten(columns, 2, (-1, 2)).transpose(3, 4)
     cells = patches.flatten(4).flatten(1, 3)
     flags = torch.tensor(
         [
@@ -206,9 +207,18 @@ class Trainer:
         self.rng.bit_generator.state = state["rng"]
         torch.set_rng_state(state["torch_rng"])
 
+    def start_from(self, folder: Path) -> None:
+        """Take the weights of a shipped pipeline folder; optimisers and probe start fresh."""
+        for part, name in ((self.model.dit, "transformer"), (self.model.text, "text_encoder")):
+            source = type(part).from_pretrained(folder / name)
+            part.load_state_dict(source.state_dict())
+        self.average = Average(self.model, self.settings.ema)
+
     def warm_up_text(self, num_steps: int) -> float:
-        """Give the text encoder its head start."""
-        return warm_up(self.model.text, self.tokenizer, self.rng, num_steps)
+        """Give the text encoder its head start; returns the share of attributes it names."""
+        named = warm_up(self.model.text, self.tokenizer, self.rng, num_steps)
+        self.average = Average(self.model, self.settings.ema)
+        return named
 
     def step(
         self, latents: Tensor, covers: Tensor, scenes: list[Scene], rate: float
@@ -226,7 +236,7 @@ class Trainer:
         losses, probed = flow_loss(self.model, latents.to(self.device), pins, sigma_b, text)
         gap = probed - probe_targets(scenes, covers.to(self.device))
         loss, errors_k = losses.mean(), gap.square().mean(dim=(0, 1))
-        (loss + settings.probe_weight * errors_k.sum()).backward()
+        torch.autograd.backward(loss + settings.probe_weight * errors_k.sum())
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.muon.step()
         self.adam.step()
@@ -234,7 +244,7 @@ class Trainer:
         self.average.update()
         free = ~pins.any(dim=1)
         unpinned = losses[free].mean().item() if free.any() else float("nan")
-        parts = errors_k.detach().split([1, 2, 4, len(ATTRIBUTE_VALUES)])
+        parts = torch.split(errors_k.detach(), [1, 2, 4, len(ATTRIBUTE_VALUES)])
         time, place, cover, bound = (part.sum().item() for part in parts)
         return {
             "loss": loss.item(),
@@ -253,26 +263,27 @@ def train(
     *,
     device: str = "cpu",
     resume: bool = True,
+    start: Path | None = None,
     decay_share: float = 0.0,
     warm_up_steps: int = 200,
     seed: int = 0,
 ) -> Run:
     """Train for a session; checkpoints and `dit.csv` go to the work folder.
 
+    start       a pipeline folder whose weights to begin with where there is no checkpoint
     Before the learning rate starts to fall the state is kept as `dit-stable.pt`: the next session
     resumes from that one when it wants to go on at the full rate.
     """
     run = Run(work, "dit", budget_seconds, decay_share)
     trainer = Trainer(settings, device, seed)
     state = run.resume() if resume else None
-    if state is None:
-        print(
-            f"text encoder names {trainer.warm_up_text(warm_up_steps):.3f} of the attributes",
-            flush=True,
-        )
-        trainer.average = Average(trainer.model, settings.ema)
-    else:
+    if state is not None:
         trainer.restore(state)
+    elif start is not None:
+        trainer.start_from(start)
+    else:
+        named = trainer.warm_up_text(warm_up_steps)
+        print(f"text encoder names {named:.3f} of the attributes", flush=True)
     shards = open_shards(work, settings.shape)
     rows: list[dict[str, float]] = []
     kept_stable = False

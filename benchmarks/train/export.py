@@ -66,6 +66,8 @@ def export(work: Path, folder: Path) -> int:
         size = sum(path.stat().st_size for path in fresh.rglob("*") if path.is_file())
         if size > MAX_BYTES:
             raise ValueError(f"The folder has {size} bytes; at most {MAX_BYTES} may be shipped.")
+        for path in fresh.rglob("*"):
+            path.chmod(0o755 if path.is_dir() else 0o644)
         # model_index.json last: whoever waits for it finds the parts in place.
         for source in sorted(fresh.iterdir(), key=lambda path: path.name == "model_index.json"):
             target = folder / source.name

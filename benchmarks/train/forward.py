@@ -37,7 +37,7 @@ def velocity_and_tap(
     temb, modulation, text, _ = dit.condition_embedder(
         (1000 * sigma_bf).flatten(), text, None, timestep_seq_len=frames
     )
-    modulation_bf6d = modulation.unflatten(2, (6, -1))
+    modulation_bf6d = torch.unflatten(modulation, 2, (6, -1))
     tapped = h_bnd
     for index, block in enumerate(dit.blocks, start=1):
         h_bnd = run_block(block, h_bnd, text, modulation_bf6d, turn_n1d)
@@ -46,7 +46,7 @@ def velocity_and_tap(
     table = dit.scale_shift_table.unsqueeze(0) + temb.unsqueeze(2)
     shift, scale = table.unbind(dim=2)
     out = dit.proj_out(_modulate(dit.norm_out(h_bnd), shift, scale))
-    out = out.unflatten(1, (frames, rows, columns)).unflatten(-1, (2, 2, -1))
+    out = out.reshape(len(out), frames, rows, columns, 2, 2, -1)
     return out.permute(0, 6, 1, 2, 4, 3, 5).flatten(5, 6).flatten(3, 4), tapped
 
 
@@ -68,13 +68,16 @@ def run_block(
 
 
 def _modulate(x_bnd: Tensor, shift_bfd: Tensor, scale_bfd: Tensor) -> Tensor:
-    x_bfpd = x_bnd.unflatten(1, (shift_bfd.shape[1], -1))
+    x_bfpd = torch.unflatten(x_bnd, 1, (shift_bfd.shape[1], -1))
     return torch.addcmul(shift_bfd.unsqueeze(2), x_bfpd, 1 + scale_bfd.unsqueeze(2)).flatten(1, 2)
 
 
 def _gated(h_bnd: Tensor, x_bnd: Tensor, gate_bfd: Tensor) -> Tensor:
     frames = gate_bfd.shape[1]
-    h_bfpd, x_bfpd = h_bnd.unflatten(1, (frames, -1)), x_bnd.unflatten(1, (frames, -1))
+    h_bfpd, x_bfpd = (
+        torch.unflatten(h_bnd, 1, (frames, -1)),
+        torch.unflatten(x_bnd, 1, (frames, -1)),
+    )
     return torch.addcmul(h_bfpd, x_bfpd, gate_bfd.unsqueeze(2)).flatten(1, 2)
 
 
@@ -94,5 +97,5 @@ def _attend(
 
 def _turn(x_bnhd: Tensor, turn_n1d: Tensor) -> Tensor:
     """Rotate pairs of channels by the position's angles."""
-    pairs = torch.view_as_complex(x_bnhd.unflatten(-1, (-1, 2)))
+    pairs = torch.view_as_complex(torch.unflatten(x_bnhd, -1, (-1, 2)))
     return torch.view_as_real(pairs * turn_n1d).flatten(-2)

@@ -126,4 +126,5 @@ def _whitened_pca(samples_np: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 def _procrustes(source_nz: Tensor, target_nz: Tensor) -> Tensor:
     """The rotation that brings source nearest to target (source @ rotation)."""
     left, _, right = torch.linalg.svd(source_nz.T @ target_nz)
-    return left @ right
+    rotation: Tensor = left @ right
+    return rotation

@@ -62,7 +62,8 @@ def orthogonalise(matrices_nrc: Tensor, num_iterations: int = 5) -> Tensor:
     for _ in range(num_iterations):
         gram = x @ x.mT
         x = a * x + (b * gram + c * gram @ gram) @ x
-    return x.mT if tall else x
+    result: Tensor = x.mT if tall else x
+    return result
 
 
 class Average:

@@ -136,7 +136,7 @@ def warm_up(
             loss = loss + nn.functional.cross_entropy(logits, truth)
             right.append((logits.argmax(dim=-1) == truth).float().mean().item())
         optimiser.zero_grad()
-        loss.backward()
+        torch.autograd.backward(loss)
         optimiser.step()
         hits.append(float(np.mean(right)))
     return float(np.mean(hits[-20:]))

@@ -6,6 +6,8 @@ pixels from them. The result is a plain AutoencoderKLWan.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,15 +68,22 @@ def build_vae(basis: Basis) -> AutoencoderKLWan:
     return AutoencoderKLWan(**CONFIG, latents_mean=[0.0] * 16, latents_std=std)
 
 
-def speed_up_norms() -> None:
-    """Replace the RMS norm's forward by one with a cheaper gradient; for training only."""
+@contextmanager
+def fast_norms() -> Iterator[None]:
+    """Inside, the RMS norm runs by a formula with a cheaper gradient; for training only."""
 
     def forward(self: WanRMS_norm, x: Tensor) -> Tensor:
         axis = 1 if self.channel_first else -1
-        scaled: Tensor = x * torch.rsqrt(x.square().mean(dim=axis, keepdim=True) + 1e-12)
-        return scaled * self.gamma + self.bias
+        scaled = x * torch.rsqrt(x.square().mean(dim=axis, keepdim=True) + 1e-12)
+        result: Tensor = scaled * self.gamma + self.bias
+        return result
 
+    stock = WanRMS_norm.forward
     WanRMS_norm.forward = forward
+    try:
+        yield
+    finally:
+        WanRMS_norm.forward = stock
 
 
 def encode(vae: AutoencoderKLWan, pixels_b3trc: Tensor) -> tuple[Tensor, Tensor]:
@@ -182,11 +191,11 @@ class Trainer:
         x = pixels.movedim(-1, 1).contiguous().to(self.device)
         mean, logvar = encode(self.vae, x)
         latent_loss = (mean - target).square().mean()
-        (latent_loss + 0.002 * (logvar - LOGVAR).square().mean()).backward()
+        torch.autograd.backward(latent_loss + 0.002 * (logvar - LOGVAR).square().mean())
         z = mean.detach() if self.rng.random() < own_share else target
         y = decode(self.vae, z + self.settings.latent_noise * torch.randn_like(z))
         loss = pixel_loss(y, x)
-        loss.backward()
+        torch.autograd.backward(loss)
         for half in (self.vae.encoder, self.vae.decoder):
             nn.utils.clip_grad_norm_(half.parameters(), 1.0)
         self.muon.step()
@@ -218,26 +227,32 @@ def train(
     *,
     device: str = "cpu",
     resume: bool = True,
+    start: Path | None = None,
     decay_share: float = 0.5,
     seed: int = 0,
 ) -> Run:
     """Train for a session; checkpoints and `vae.csv` go to the work folder.
 
+    start       a pipeline folder whose weights to begin with where there is no checkpoint
     The first session goes from small crops to whole clips; later ones skip the small crops.
     """
-    speed_up_norms()
     run = Run(work, "vae", budget_seconds, decay_share)
     trainer = Trainer(work, settings, device, seed)
     state = run.resume() if resume else None
     if state is not None:
         trainer.restore(state)
-    first_session = state is None
+    elif start is not None:
+        trainer.vae.load_state_dict(AutoencoderKLWan.from_pretrained(start / "vae").state_dict())
+        trainer.average = Average(trainer.vae, settings.ema)
+    first_session = state is None and start is None
     rows: list[dict[str, float]] = []
     while run.progress < 1.0:
         progress = run.progress if first_session else max(run.progress, PHASES[0][0])
         _, number, side, frames = next(phase for phase in PHASES if progress < phase[0])
         own_share = 0.5 if progress > 0.6 else 0.0
-        rows.append(trainer.step(trainer.crops(number, side, frames), own_share, run.rate()))
+        crops = trainer.crops(number, side, frames)
+        with fast_norms():
+            rows.append(trainer.step(crops, own_share, run.rate()))
         run.advance(number)
         if run.step % settings.log_every == 0:
             run.log({key: float(np.mean([row[key] for row in rows])) for key in rows[0]})

@@ -47,6 +47,7 @@ END_MARGIN = 12.0  # an object's centre comes no nearer to the edge along its pa
 SIDE_MARGIN = 22.0  # nor across its path, so that in mid-path the whole object shows
 
 Video = NDArray[np.float32]
+Picture = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ def signed_distance(
 def render(scene: Scene, path: Path, shape: tuple[int, int, int] = BASE_SHAPE) -> Video:
     """Draw the clip: float32 [frames, height, width, 3] in 0..1."""
     num_frames, height, width = shape
-    backdrop = _background(scene.background, path.phase, height, width).astype(np.float32)
+    backdrop = _background(scene.background, path.phase, height, width)
     video = np.repeat(backdrop[None], num_frames, axis=0)
     radius = SIZES[scene.size]
     reach = int(1.25 * radius) + 8
@@ -194,9 +195,10 @@ def cover(
     return np.concatenate([per_frame[:1], later]).astype(np.float32)
 
 
-def background_mean(name: str) -> NDArray[np.float32]:
+def background_mean(name: str) -> Picture:
     """Mean colour of a background, the reference the detector compares with."""
-    return _background(name, 0.0, 96, 96).mean(axis=(0, 1))
+    mean: Picture = _background(name, 0.0, 96, 96).mean(axis=(0, 1))
+    return mean
 
 
 def _star_distance(
@@ -223,14 +225,16 @@ def _surface(
     if scene.shape == "ball":
         light = 1.0 - 0.28 * np.clip((x + y) / (1.4 * radius), -0.2, 1)
         gloss = np.exp(-((x + 0.4 * radius) ** 2 + (y + 0.4 * radius) ** 2) / (0.08 * radius**2))
-        return light[..., None] * colour + 0.5 * gloss[..., None] * (1 - colour)
+        shine = 0.5 * gloss[..., None]
+        return np.asarray(light[..., None] * colour + shine * (1 - colour), np.float32)
     if scene.shape == "cube":
         top = np.clip(-0.45 * radius - y + 0.5, 0, 1)
         side = np.clip(x - 0.4 * radius + 0.5, 0, 1) * (1 - top)
         light = 1.0 - 0.28 * side
-        return light[..., None] * colour + 0.28 * top[..., None] * (1 - colour)
+        face = 0.28 * top[..., None]
+        return np.asarray(light[..., None] * colour + face * (1 - colour), np.float32)
     light = np.broadcast_to(1.0 - 0.10 * (y > 0), np.broadcast_shapes(x.shape, y.shape))
-    return light[..., None] * colour
+    return (light[..., None] * colour).astype(np.float32)
 
 
 def _background(name: str, phase: float, height: int, width: int) -> NDArray[np.float32]:
@@ -246,7 +250,8 @@ def _background(name: str, phase: float, height: int, width: int) -> NDArray[np.
     if name == "night":
         star = (np.cos((x + 2 * y) * 0.37 + turn) + np.cos((2 * x - y) * 0.29 + turn)) / 2
         sky = base - fall[..., None] * np.array((0.05, 0.06, 0.16), np.float32)
-        return sky + 0.25 * np.clip(star - 0.8, 0, 1)[..., None] / 0.2
+        stars = 1.25 * np.clip(star - 0.8, 0, 1)
+        return np.asarray(sky + stars[..., None], np.float32)
     light = 1.0 + 0.40 * fall
     if name == "grass":
         light = light * (1 + 0.07 * np.sin(0.5 * x + turn + np.sin(0.26 * y)))
@@ -257,4 +262,4 @@ def _background(name: str, phase: float, height: int, width: int) -> NDArray[np.
         seam_y = np.abs((y + 16 * phase) % 16 - 8) > 6.5
         seam_x = np.abs((x + 12 * (row % 2)) % 24 - 12) > 10.5
         light = light * np.where(seam_y | seam_x, 1.15, 1.0)
-    return light[..., None] * base
+    return (light[..., None] * base).astype(np.float32)

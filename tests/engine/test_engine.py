@@ -27,6 +27,21 @@ TWO = Case(family("wan2.2-t2v-a14b"), "t2v")
 TOY = Case(family("toyworld"), "t2v")
 
 
+class Keep:
+    """A sink that keeps what it gets."""
+
+    def __init__(self, recipe: dict[str, Any]) -> None:
+        self.recipe = recipe
+        self.groups: list[Any] = []
+        self.aborted = False
+
+    def write(self, frames: Any) -> None:
+        self.groups.append(frames.copy())
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
 def engine(case: Case, **options: Any) -> Engine:
     return Engine(tiny_model(case.family), tiny_components(case.family), **options)
 
@@ -204,18 +219,18 @@ def test_pinned_frames_hold(name: str) -> None:
         assert {t for t in range(3) if mask[0, 0, t].max() == 0} == given
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.task == "last"], ids=lambda c: c.name)
+LAST = [case for case in CASES if case.task == "last" and case.family.token_times]
+
+
+@pytest.mark.parametrize("case", LAST, ids=lambda case: case.name)
 def test_last_frame_reads_back(case: Case) -> None:
-    """A still at the end decodes to the last frames of the VAE's own round trip of that still."""
-    if not case.family.token_times:
-        pytest.skip("VACE conditions on a last frame but does not hold it")
+    """What is decoded at the end follows the still that was given there."""
     run = engine(case)
-    still = pixels(picture(5))
-    clip = run.run(make_plan(case, Inputs(last_image=still)), Inputs(last_image=still))
-    other = run.run(make_plan(case, inputs_of(case)), inputs_of(case))
-    assert clip.frames is not None
-    assert other.frames is not None
-    assert np.abs(clip.frames[-4:] - other.frames[-4:]).mean() > 1e-4
+    still = Inputs(last_image=pixels(picture(5)))
+    ends = [run.run(make_plan(case, given), given).frames for given in (still, inputs_of(case))]
+    assert ends[0] is not None
+    assert ends[1] is not None
+    assert np.abs(ends[0][-4:] - ends[1][-4:]).mean() > 1e-4
 
 
 def test_progress_previews_and_order() -> None:
@@ -313,7 +328,7 @@ def test_decode_is_retried_in_tiles(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert [item.field for item in clip.trace.adjustments] == ["vae_tiling"]
     assert clip.frames is not None
     assert clip.frames.shape == (9, 64, 64, 3)
-    failures = 99
+    failures = 99  # every further call
     path = tmp_path / "clip.latents.safetensors"
     with pytest.raises(DoesNotFit, match="latents are kept"):
         run.run(make_plan(TOY), latents_path=path)
@@ -338,15 +353,38 @@ def test_engine_refuses_a_plan_for_other_weights() -> None:
 
 
 def test_sink_gets_what_the_clip_would_hold() -> None:
-    class Keep:
-        def __init__(self) -> None:
-            self.groups: list[Any] = []
-
-        def write(self, frames: Any) -> None:
-            self.groups.append(frames.copy())
-
-    run, sink = engine(TOY), Keep()
-    streamed = run.run(make_plan(TOY), sink=sink)
+    run, sinks = engine(TOY), []
+    streamed = run.run(
+        make_plan(TOY), open_sink=lambda recipe: sinks.append(Keep(recipe)) or sinks[0]
+    )
     assert streamed.frames is None
     whole = run.run(make_plan(TOY))
-    assert np.array_equal(np.concatenate(sink.groups), whole.frames)
+    assert np.array_equal(np.concatenate(sinks[0].groups), whole.frames)
+    assert sinks[0].recipe["latents_sha256"] == whole.recipe["latents_sha256"]
+
+
+def test_memory_running_out_in_the_middle_starts_the_file_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run, sinks = engine(TOY), []
+    stock = run.components.vae.decoder.forward
+    calls = 0
+
+    def hungry(*args: Any, **kwargs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise torch.OutOfMemoryError("no memory")
+        return stock(*args, **kwargs)
+
+    monkeypatch.setattr(run.components.vae.decoder, "forward", hungry)
+
+    def open_sink(recipe: dict[str, Any]) -> Keep:
+        sinks.append(Keep(recipe))
+        return sinks[-1]
+
+    clip = run.run(make_plan(TOY), open_sink=open_sink)
+    assert [sink.aborted for sink in sinks] == [True, False]
+    assert sum(len(group) for group in sinks[1].groups) == 9
+    assert sinks[1].recipe["adjustments"][-1]["field"] == "vae_tiling"
+    assert clip.trace.vae_tiled

@@ -39,7 +39,7 @@ def patches(num_frames: int = 3, size: int = 128, patch: int = 32, seed: int = 0
     count = size // patch
     colours = rng.integers(0, 256, (count, count, 3)) / 255
     corners = [(r, g, b) for r in (0, 1) for g in (0, 1) for b in (0, 1)]
-    colours.reshape(-1, 3)[: len(corners)] = corners
+    colours.reshape(-1, 3)[: len(corners)] = corners[: count * count]
     picture = colours.repeat(patch, 0).repeat(patch, 1).astype(np.float32)
     return np.repeat(picture[None], num_frames, 0)
 

@@ -1,4 +1,4 @@
-"""Training: the forward pass equals the stock one, checkpoints resume, exports load in diffusers."""
+"""Training: forward pass equal to the stock one, resumed checkpoints, exports that load."""
 
 from pathlib import Path
 

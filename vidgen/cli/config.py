@@ -1,17 +1,20 @@
 """`vidgen config`: the defaults in force and where each comes from; setting the user's own."""
 
+import dataclasses
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+from vidgen.cli.naming import DEFAULT_TEMPLATE
 from vidgen.cli.options import Common, CommonOf
 from vidgen.cli.place import home_of, settings_of
 from vidgen.cli.report import Reporter, table
-from vidgen.errors import BadRequest
+from vidgen.errors import BadRequest, VidgenError
+from vidgen.models import DEFAULT_MODEL, resolve
 from vidgen.request import explain, fields
 from vidgen.settings import OWN, PREFIX, PROJECT_FILE, Settings, write_setting
 
-config = App(help="Show and set defaults, and where each comes from.")
+config = App(name="config", help="Show and set defaults, and where each comes from.")
 
 
 @config.command
@@ -35,21 +38,39 @@ def show(
 
 
 def _rows(settings: Settings) -> list[dict[str, str]]:
+    defaults = {
+        name: str(info.default)
+        for name, info in fields().items()
+        if not info.is_required() and info.default is not None and info.default != ()
+    }
+    defaults |= {"device": "auto", "offline": "False", "name_template": DEFAULT_TEMPLATE}
+    model, recipe = _recipe_of(settings)
     rows = []
-    for name in OWN:
-        rows.append(_row(settings, name, "auto" if name == "device" else ""))
-    for name, info in fields().items():
-        left_open = info.is_required() or info.default is None or info.default == ()
-        rows.append(_row(settings, name, "" if left_open else str(info.default)))
+    for name in (*OWN, *fields()):
+        found = settings.values.get(name)
+        if found is not None:
+            value, origin = str(found.value), found.origin
+        elif name in defaults:
+            value, origin = defaults[name], "default"
+        elif name in recipe:
+            value, origin = recipe[name], f"recipe of {model}"
+        else:
+            value, origin = "", "not set"
+        rows.append({"setting": name, "value": value, "origin": origin})
     return rows
 
 
-def _row(settings: Settings, name: str, default: str) -> dict[str, str]:
-    found = settings.values.get(name)
-    if found is not None:
-        return {"setting": name, "value": str(found.value), "origin": found.origin}
-    origin = "default" if default else "the model's recipe, or none"
-    return {"setting": name, "value": default, "origin": origin}
+def _recipe_of(settings: Settings) -> tuple[str, dict[str, str]]:
+    """Return the model in force and its own settings; none while the model is not to be found."""
+    found = settings.values.get("model")
+    name = DEFAULT_MODEL if found is None else str(found.value)
+    try:
+        model = resolve(name)
+    except VidgenError:
+        return name, {}
+    row = dataclasses.replace(model.family.recipe, **model.recipe_changes)
+    values = dataclasses.asdict(row) | {"flow_shift": row.shift_for(row.width, row.height)}
+    return name, {key: str(value) for key, value in values.items() if value is not None}
 
 
 @config.command

@@ -1,4 +1,4 @@
-"""`vidgen decode`: the latents that a failed or stopped run left, made into the clip that was meant."""
+"""`vidgen decode`: the clip that a failed or stopped run was to write, from its latents."""
 
 from contextlib import ExitStack
 from fractions import Fraction
@@ -29,10 +29,10 @@ def decode(
     /,
     *,
     out: Annotated[
-        Path | None, Parameter(name=["--out", "-o"], help="The clip's file; by default the one that "
-                               "the run was to write.")
+        Path | None,
+        Parameter(name=["--out", "-o"], help="The clip's file. [default: the run's own]"),
     ] = None,
-    format: Annotated[  # noqa: A002 - the name of the flag
+    format: Annotated[
         str | None, Parameter(help=f"One of: {', '.join(PROFILES)}; the request's when omitted.")
     ] = None,
     crf: Annotated[int | None, Parameter(help="Quality; the request's when omitted.")] = None,
@@ -40,7 +40,7 @@ def decode(
         Switch, Parameter(help="Decode in tiles: less memory, other pixels at the seams.")
     ] = "auto",
     model: Annotated[
-        str | None, Parameter(help="Where the model is now, if the recipe's name no longer leads there.")
+        str | None, Parameter(help="Where the model is now, if the recipe's name is out of date.")
     ] = None,
     sheet: Annotated[Path | None, Parameter(help="Write a contact sheet.")] = None,
     running: RunningOf = Running(),  # noqa: B008 - frozen

@@ -22,8 +22,12 @@ def finish(
         Path | None, Parameter(name=["--out", "-o"], help="The new file. [default: NAME-finished]")
     ] = None,
     trim: Annotated[
-        str | None, Parameter(help="Part to keep in seconds: 1.5-3, 1.5- or -3.", metavar="A-B",
-                              allow_leading_hyphen=True)
+        str | None,
+        Parameter(
+            help="Part to keep in seconds: 1.5-3, 1.5- or -3.",
+            metavar="A-B",
+            allow_leading_hyphen=True,
+        ),
     ] = None,
     interpolate: Annotated[
         Literal["1", "2", "4"], Parameter(help="Times the frames and the rate; the duration stays.")
@@ -89,7 +93,7 @@ def _trim(text: str | None) -> tuple[float, float | None] | None:
     if text is None:
         return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?)?\s*-\s*(\d+(?:\.\d+)?)?", text.strip())
-    if match is None or match[1] is None and match[2] is None:
+    if match is None or (match[1] is None and match[2] is None):
         raise BadRequest(f"trim={text!r} is not a part; write 1.5-3, 1.5- or -3.", field="trim")
     return float(match[1] or 0), None if match[2] is None else float(match[2])
 

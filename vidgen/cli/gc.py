@@ -1,4 +1,4 @@
-"""`vidgen gc`: old latents, leftovers of killed runs, and cached embeddings; nothing else is touched."""
+"""`vidgen gc`: old latents, leftovers of killed runs and cached embeddings go."""
 
 import re
 import time
@@ -21,8 +21,8 @@ _LEFTOVERS = (".part", ".old")
 
 def gc(
     folders: Annotated[
-        list[Path] | None, Parameter(help="Folders with clips, whose old latents may go.",
-                                     negative=())
+        list[Path] | None,
+        Parameter(help="Folders with clips, whose old latents may go.", negative=()),
     ] = None,
     /,
     *,
@@ -53,9 +53,7 @@ def gc(
     word = "would go" if dry_run else "deleted"
     lines = [f"{word}  {item['kind']}  {item['path']}" for item in items]
     lines.append(f"{len(items)} files, {total / 2**20:.1f} MiB {word}.")
-    Reporter(common).answer(
-        {"dry_run": dry_run, "items": items, "bytes": total}, "\n".join(lines)
-    )
+    Reporter(common).answer({"dry_run": dry_run, "items": items, "bytes": total}, "\n".join(lines))
 
 
 def _age(text: str) -> float:

@@ -1,4 +1,4 @@
-"""`vidgen info`: what is in a file and how it was made; reads headers and packets, loads no model."""
+"""`vidgen info`: what is in a file and how it was made; loads no model."""
 
 import dataclasses
 from pathlib import Path
@@ -35,7 +35,9 @@ def info(
             raise
         recipe, missing = None, error.message
     checks = _verify(recipe) if verify and recipe is not None else []
-    data = {"file": str(file), "stream": stream, "recipe": recipe, "no_recipe": missing}
+    data: dict[str, Any] = {
+        "file": str(file), "stream": stream, "recipe": recipe, "no_recipe": missing,
+    }  # fmt: skip
     if verify:
         data["verify"] = checks
     reporter.answer(data, _text(file, stream, recipe, missing, checks))
@@ -92,7 +94,10 @@ def _text(
                        f"{stream['transfer']}, range {stream['range']}"),
             ("sound", "yes" if stream["has_audio"] else "no"),
         ]  # fmt: skip
-        rows += [("assumed", f"{i['field']}: {i['used']} ({i['why']})") for i in stream["assumptions"]]
+        rows += [
+            ("assumed", f"{item['field']}: {item['used']} ({item['why']})")
+            for item in stream["assumptions"]
+        ]
     if recipe is None:
         return "\n".join([pairs(rows), missing or ""])
     rows += _recipe_rows(recipe)

@@ -1,4 +1,4 @@
-"""`vidgen loras`: which LoRAs lie in a folder, and which of a model's layers one of them matches."""
+"""`vidgen loras`: which LoRAs a folder has, and which of a model's layers one matches."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from vidgen.errors import NotFound
 from vidgen.models import resolve
 from vidgen.request import parse_request
 
-loras = App(help="List LoRAs and check which of a model's layers they match.")
+loras = App(name="loras", help="List LoRAs and check which of a model's layers they match.")
 _MARKS = ("lora_A", "lora_B", "lora_down", "lora_up")
 
 

@@ -16,8 +16,8 @@ from vidgen.errors import BadRequest, Cancelled, VidgenError
 _ABOUT = (
     "One video request on one device, from the prompt to the clip.\n\n"
     'vidgen generate "a big red ball moves quickly left over the sand" makes a clip with toyworld, '
-    "a small bundled toy world of coloured things on plain grounds, which runs on any CPU. For real "
-    "pictures name a real model: --model wan2.1-t2v-1.3b (see vidgen models ls), a folder in "
+    "a small bundled toy world of coloured things on plain grounds, which runs on any CPU. For "
+    "real pictures name a real model: --model wan2.1-t2v-1.3b (see vidgen models ls), a folder in "
     "diffusers' format, or a hub id."
 )
 
@@ -42,23 +42,27 @@ def _version() -> str:
     return version("vidgen")
 
 
-app = App(
-    name="vidgen",
-    help=_ABOUT,
-    version=_version,
-    help_format="plaintext",
-    default_parameter=Parameter(negative=()),
-    suppress_keyboard_interrupt=False,
-)
-for _name, _help in _COMMANDS:
-    app.command(f"vidgen.cli.{_name}:{_name}", name=_name, help=_help)
+def program(words: Sequence[str]) -> App:
+    """Return the program; the command that is called keeps its own, longer help text."""
+    app = App(
+        name="vidgen",
+        help=_ABOUT,
+        version=_version,
+        help_format="plaintext",
+        default_parameter=Parameter(negative=()),
+        suppress_keyboard_interrupt=False,
+    )
+    for name, text in _COMMANDS:
+        called = words[:1] == [name]
+        app.command(f"vidgen.cli.{name}:{name}", name=name, help=None if called else text)
+    return app
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        result = app(
+        result = program(words)(
             words, exit_on_error=False, print_error=False, result_action="return_value"
         )
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""`vidgen models`: which models there are, whether their folders are whole, which sizes are legal."""
+"""`vidgen models`: which models there are, whether they are whole, what sizes are legal."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from vidgen.models import DEFAULT_MODEL, KNOWN, TOYWORLD_FOLDER, Model, refuse_p
 from vidgen.request import RESOLUTIONS
 from vidgen.sizing import legal_size, token_grid
 
-models = App(help="List, check and fetch models; legal sizes.")
+models = App(name="models", help="List, check and fetch models; legal sizes.")
 _ASPECTS = ((16, 9), (4, 3), (1, 1), (9, 16))
 _MODEL = Parameter(help="A known name, a local folder or a hub id.")
 
@@ -59,7 +59,10 @@ def _listed(row: Model) -> dict[str, Any]:
 
 @models.command(name="check")
 def check_model(
-    model: Annotated[str, _MODEL], /, *, common: CommonOf = Common()  # noqa: B008 - frozen
+    model: Annotated[str, _MODEL],
+    /,
+    *,
+    common: CommonOf = Common(),  # noqa: B008 - frozen
 ) -> int:
     """Check that a model's folder is whole, without loading its weights; exit code 4 if not."""
     row = resolve(model)

@@ -127,9 +127,9 @@ class Common:
     home: Annotated[
         Path | None, _common("Folder of settings and caches (VIDGEN_HOME).", "--home")
     ] = None
-    config: Annotated[
-        Path | None, _common("Settings file: .toml, .yaml or .json.", "--config")
-    ] = None
+    config: Annotated[Path | None, _common("Settings file: .toml, .yaml or .json.", "--config")] = (
+        None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

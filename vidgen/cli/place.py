@@ -32,9 +32,7 @@ def settings_of(common: Common, flags: dict[str, Any]) -> Settings:
     """Lay the given flags over everything below them."""
     named_file = environment().get("VIDGEN_CONFIG")
     config = common.config or (Path(named_file) if named_file else None)
-    return gather(
-        flags, config=config, home=home_of(common), environ=environment(), folder=Path()
-    )
+    return gather(flags, config=config, home=home_of(common), environ=environment(), folder=Path())
 
 
 def flags_and_running(flags: dict[str, Any], running: Running) -> dict[str, Any]:

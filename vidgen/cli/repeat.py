@@ -26,6 +26,7 @@ from vidgen.errors import BadRequest
 from vidgen.media import PROFILES
 from vidgen.plan import plan
 from vidgen.request import canonical_names, parse_request
+from vidgen.settings import outweighed
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def repeat(
     """
     wanted = None if expect is None else _parse(expect)
     recipe = recipe_of(file)
-    request = parse_request({**recipe["request"], **_overrides(flags)})
+    request = parse_request(outweighed(recipe["request"], _overrides(flags)))
     settings = settings_of(common, running.given())
     home = home_of(common)
     device = find_device(settings, home, only_planning=False)
@@ -83,16 +84,11 @@ def repeat(
 
 
 def _overrides(flags: RequestFlags) -> dict[str, Any]:
-    """Return the fields that flags change; one that rivals a recipe's field replaces it."""
+    """Return the fields that flags change."""
     try:
-        given = canonical_names(flags_given(flags))
+        return canonical_names(flags_given(flags))
     except ValueError as error:
         raise BadRequest(f"{error}.") from None
-    if "seconds" in given:
-        given["num_frames"] = None
-    elif "num_frames" in given:
-        given["seconds"] = None
-    return given
 
 
 def _parse(expect: str) -> Expectation:
@@ -169,4 +165,3 @@ def _psnr(one: Path, other: Path) -> tuple[float | None, str]:
     if total == 0:
         return float("inf"), ""
     return float(10 * np.log10(count / total)), ""
-

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vidgen.errors import BadMedia
+from vidgen.media.disk import file_address
 from vidgen.media.source import existing_file
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def open_video(path: str | Path) -> Iterator["InputContainer"]:
         raise BadMedia(f"{file.name} is empty (0 bytes).")
     options = {"format_whitelist": FORMATS, "protocol_whitelist": "file"}
     try:
-        with av.open(f"file:{file.absolute()}", options=options) as container:
+        with av.open(file_address(file), options=options) as container:
             yield container
     except av.FFmpegError as error:
         reason = (error.strerror or str(error)).rstrip(".")
@@ -118,7 +119,7 @@ def check_audio(path: str | Path) -> Path:
     file = existing_file(path)
     options = {"format_whitelist": AUDIO_FORMATS, "protocol_whitelist": "file"}
     try:
-        with av.open(f"file:{file.absolute()}", options=options) as container:
+        with av.open(file_address(file), options=options) as container:
             if container.streams.audio and next(container.decode(audio=0), None) is not None:
                 return file
     except av.FFmpegError as error:

@@ -31,6 +31,11 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def file_address(path: Path) -> str:
+    """A name that ffmpeg takes literally, whatever it begins with ("-", "http:")."""
+    return f"file:{path.absolute()}"
+
+
 def sync_file(path: Path) -> None:
     """Force a file's or folder's content to the disk."""
     handle = os.open(path, os.O_RDONLY)

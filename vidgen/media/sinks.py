@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vidgen.media.colour import Coding, quantise_rgb, rgb_to_planes
-from vidgen.media.disk import sync_file
+from vidgen.media.disk import file_address, sync_file
 from vidgen.media.profiles import Profile
 from vidgen.media.recipe import Tags, add_gif_comment, write_folder_facts
 
@@ -68,7 +68,7 @@ class FileSink:
         self._coding = coding_of(self._pixels)
         movable = profile.container in ("mp4", "mov")
         options = {"movflags": "faststart+use_metadata_tags"} if movable else {}
-        self._container = av.open(str(part), "w", format=profile.container, options=options)
+        self._container = av.open(file_address(part), "w", format=profile.container, options=options)
         self._container.metadata.update(tags)
         encoder_options = dict(profile.options) | ({} if crf is None else {"crf": str(crf)})
         stream: Any = self._container.add_stream(profile.codec, fps, options=encoder_options)
@@ -114,7 +114,7 @@ class GifSink:
         self._part, self._rate, self._count = part, fps, 0
         self._comment = tags.get("comment")
         self._graph = _palette_graph(size, fps)
-        self._container = av.open(str(part), "w", format="gif")
+        self._container = av.open(file_address(part), "w", format="gif")
         stream: Any = self._container.add_stream("gif", fps)
         self._stream = stream
         stream.width, stream.height = size

@@ -1,0 +1,196 @@
+"""The items of a batch: prompts x images x grid, each a complete request; and those done."""
+
+import csv
+import io
+import itertools
+import json
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+from vidgen.cli.naming import request_id
+from vidgen.errors import BadRequest, NotFound
+from vidgen.recipe import file_fingerprints
+from vidgen.request import VideoRequest, canonical_names, parse_request
+from vidgen.settings import outweighed
+
+MANIFEST = "batch.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One clip of a batch.
+
+    id     names its content: the canonical request and the files that it reads
+    where  the line of the batch file, for messages
+    """
+
+    id: str
+    where: str
+    request: VideoRequest
+
+
+def read_prompts(file: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Read a batch file: .txt (prompts), .jsonl (requests) or .csv (requests under a header).
+
+    Returns  (where, fields) a line; empty lines and, in .txt, those that begin with # are left out
+    """
+    if not file.is_file():
+        raise NotFound(f"The batch file {file} does not exist.")
+    reader = {".txt": _text, ".jsonl": _json_lines, ".csv": _csv}.get(file.suffix.lower())
+    if reader is None:
+        raise BadRequest(f"{file} must end in .txt, .jsonl or .csv.")
+    try:
+        content = file.read_text("utf-8-sig")
+    except UnicodeDecodeError:
+        raise BadRequest(f"{file} is not UTF-8 text.") from None
+    found = [(f"{file.name}:{number}", data) for number, data in reader(content, file)]
+    if not found:
+        raise BadRequest(f"{file} holds no prompt.")
+    return found
+
+
+def _text(content: str, _file: Path) -> list[tuple[int, dict[str, Any]]]:
+    lines = enumerate((line.strip() for line in content.splitlines()), start=1)
+    return [(n, {"prompt": line}) for n, line in lines if line and not line.startswith("#")]
+
+
+def _json_lines(content: str, file: Path) -> list[tuple[int, dict[str, Any]]]:
+    found = []
+    for number, line in enumerate(content.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            data = json.loads(line)
+        except ValueError as error:
+            raise BadRequest(f"{file.name}:{number} is not JSON: {error}.") from None
+        if not isinstance(data, dict):
+            raise BadRequest(f"{file.name}:{number} must be an object of fields, e.g. "
+                             '{"prompt": "a ball"}.')  # fmt: skip
+        found.append((number, data))
+    return found
+
+
+def _csv(content: str, file: Path) -> list[tuple[int, dict[str, Any]]]:
+    reader = csv.DictReader(io.StringIO(content))
+    found = []
+    for row in reader:
+        if None in row or None in row.values():
+            raise BadRequest(f"{file.name}:{reader.line_num} has another number of cells than the "
+                             "header.")  # fmt: skip
+        found.append((reader.line_num, {k.strip(): v for k, v in row.items() if v != ""}))
+    return found
+
+
+def read_grid(texts: Iterable[str]) -> list[dict[str, str]]:
+    """Return every combination of key=a,b texts; 1..4 counts."""
+    axes = []
+    for text in texts:
+        key, equals, values = text.partition("=")
+        if not equals or not key or not values:
+            raise BadRequest(f"grid={text!r} is not KEY=A,B, e.g. cfg=1,3,5 or seed=1..4.",
+                             field="grid")  # fmt: skip
+        axes.append([(key.replace("-", "_"), value) for value in _listed(values)])
+    keys = [axis[0][0] for axis in axes]
+    if len(set(keys)) < len(keys):
+        raise BadRequest(f"The grid names {', '.join(keys)}; name each once.", field="grid")
+    return [dict(combination) for combination in itertools.product(*axes)]
+
+
+def _listed(values: str) -> list[str]:
+    first, dots, last = values.partition("..")
+    if dots and first.lstrip("-").isdigit() and last.lstrip("-").isdigit():
+        return [str(number) for number in range(int(first), int(last) + 1)]
+    return [value.strip() for value in values.split(",") if value.strip()]
+
+
+def find_images(pattern: str | None) -> list[str]:
+    """Return the files that a pattern means, sorted."""
+    if pattern is None:
+        return []
+    found = sorted(path for path in glob(pattern, recursive=True) if Path(path).is_file())
+    if not found:
+        raise NotFound(f"images={pattern!r} means no file.", field="images")
+    return found
+
+
+def make_items(
+    base: Mapping[str, Any],
+    prompts: list[tuple[str, dict[str, Any]]],
+    images: list[str],
+    grid: list[dict[str, str]],
+    seed: int,
+) -> list[Item]:
+    """Join everything to requests of one clip each; the more special word wins.
+
+    base  the fields that all items share, below a line's own, below the grid's
+    seed  of items for which nothing gives one: the same for all, so that only the grid differs
+    Raises  BadRequest naming the line
+    """
+    items: dict[str, Item] = {}
+    pictures: list[str | None] = [*images] or [None]
+    for (where, line), image, cell in itertools.product(prompts, pictures, grid or [{}]):
+        try:
+            data = outweighed(outweighed(base, canonical_names(line)), canonical_names(cell))
+            if image is not None:
+                data["image"] = image
+            data["seed"] = seed if data.get("seed") is None else data["seed"]
+            request = parse_request(data)
+        except ValueError as error:  # a BadRequest is one too
+            raise BadRequest(f"{where}: {str(error).rstrip('.')}.") from None
+        assert request.seed is not None
+        for index in range(request.n):
+            one = parse_request({**request.given(), "n": 1, "seed": request.seed + index})
+            content = {**one.given(), "files": file_fingerprints(one)}
+            item = Item(request_id(content), where, one)
+            items.setdefault(item.id, item)
+    return list(items.values())
+
+
+class Manifest:
+    """The finished items of a batch, in its folder; a line is written when a clip is whole."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / MANIFEST
+        self._lines = _read_lines(self.path)
+
+    def seed(self) -> int:
+        """Return the batch's drawn seed: an earlier run's, so that its items are found again."""
+        drawn = [line["seed"] for line in self._lines if "seed" in line]
+        return int(drawn[0]) if drawn else secrets.randbits(31)
+
+    def keep_seed(self, seed: int) -> None:
+        """Note the seed before the first item."""
+        if not any("seed" in line for line in self._lines):
+            self._add({"seed": seed})
+
+    def file_of(self, item: Item) -> Path | None:
+        """Return the file of a finished item if it is still there."""
+        names = [line["file"] for line in self._lines if line.get("id") == item.id]
+        path = self.path.parent / names[-1] if names else None
+        return path if path is not None and path.exists() else None
+
+    def add(self, item: Item, path: Path) -> None:
+        """Note that an item is finished."""
+        name = str(path.relative_to(self.path.parent))
+        self._add({"id": item.id, "file": name, "request": item.request.given()})
+
+    def _add(self, line: dict[str, Any]) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        self._lines.append(line)
+
+
+def _read_lines(path: Path) -> list[dict[str, Any]]:
+    """Read a manifest; a last line that a kill cut off does not count."""
+    lines = []
+    for text in path.read_text("utf-8").splitlines() if path.is_file() else ():
+        try:
+            lines.append(json.loads(text))
+        except ValueError:
+            continue
+    return [line for line in lines if isinstance(line, dict)]

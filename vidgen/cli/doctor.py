@@ -1,0 +1,161 @@
+"""`vidgen doctor`: what this machine has, and whether it works; loads torch, but no model."""
+
+import importlib.metadata
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Literal
+
+from vidgen.cli.options import Common, CommonOf
+from vidgen.cli.place import home_of
+from vidgen.cli.report import Reporter
+from vidgen.errors import VidgenError
+from vidgen.home import Home
+
+LOW_DISK = 5 * 2**30
+_MARK = {"ok": "ok   ", "note": "note ", "fault": "FAULT"}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding; a note is good to know, a fault keeps clips from being made."""
+
+    name: str
+    state: Literal["ok", "note", "fault"]
+    text: str
+
+
+def doctor(*, common: CommonOf = Common()) -> int:  # noqa: B008 - frozen
+    """Check this machine; exit code 1 when something is at fault."""
+    reporter = Reporter(common)
+    home = home_of(common)
+    checks = list(_all_checks(home))
+    lines = [f"{_MARK[item.state]}  {item.name}: {item.text}" for item in checks]
+    healthy = all(item.state != "fault" for item in checks)
+    lines.append("Clips can be made here." if healthy else "Clips cannot be made here; see FAULT.")
+    reporter.answer({"healthy": healthy, "checks": [asdict(item) for item in checks]},
+                    "\n".join(lines))  # fmt: skip
+    return 0 if healthy else 1
+
+
+def _all_checks(home: Home) -> Iterator[Check]:
+    yield Check("python", "ok", f"{sys.version.split()[0]}, {os.cpu_count()} CPU cores")
+    for name, test in (
+        ("torch", _torch),
+        ("device", lambda: _device(home)),
+        ("diffusers", _diffusers),
+        ("triton", _triton),
+        ("toyworld", _toyworld),
+        ("ffmpeg", _ffmpeg),
+        ("colours", _colours),
+        ("home", lambda: _home(home)),
+        ("disk", _disk),
+    ):
+        yield _tried(name, test)
+
+
+def _tried(name: str, test: Callable[[], Check]) -> Check:
+    try:
+        return test()
+    except (ImportError, OSError, RuntimeError, VidgenError) as error:
+        return Check(name, "fault", " ".join(str(error).split()) or type(error).__name__)
+
+
+def _torch() -> Check:
+    import torch
+
+    cuda = torch.version.cuda
+    build = f"CUDA {cuda}" if cuda else "CPU build"
+    text = f"{torch.__version__} ({build}), {torch.get_num_threads()} threads"
+    if cuda and not torch.cuda.is_available():
+        return Check("torch", "note", f"{text}; it can use no GPU, so clips are made on the CPU")
+    return Check("torch", "ok", text)
+
+
+def _device(home: Home) -> Check:
+    from vidgen.device import this_machine
+
+    found = this_machine(home.device)
+    memory = found.memory_bytes / 2**30
+    return Check("device", "ok", f"{found.title}, {memory:.1f} GiB, rates: {found.rates.source}")
+
+
+def _diffusers() -> Check:
+    """Judge the version by the range that the package itself declares."""
+    import diffusers
+    from packaging.requirements import Requirement
+
+    version = diffusers.__version__
+    declared = [Requirement(text) for text in importlib.metadata.requires("vidgen") or []]
+    tested = next(item.specifier for item in declared if item.name == "diffusers")
+    if not tested.contains(version, prereleases=True):
+        return Check("diffusers", "fault", f"{version} is outside the tested range {tested}")
+    return Check("diffusers", "ok", f"{version}, tested range {tested}")
+
+
+def _triton() -> Check:
+    try:
+        version = importlib.metadata.version("triton")
+    except importlib.metadata.PackageNotFoundError:
+        return Check("triton", "note", "not installed; only GPU kernels need it")
+    return Check("triton", "ok", version)
+
+
+def _toyworld() -> Check:
+    from vidgen.models import DEFAULT_MODEL, resolve
+
+    folder = resolve(DEFAULT_MODEL).folder
+    assert folder is not None
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return Check("toyworld", "ok", f"bundled, {size / 2**20:.1f} MiB")
+
+
+def _ffmpeg() -> Check:
+    import av
+    from imageio_ffmpeg import get_ffmpeg_version
+
+    needed = ("libx264", "libx265", "ffv1", "prores_ks", "libvpx-vp9", "gif", "png")
+    lost = [name for name in needed if name not in av.codecs_available]
+    text = f"PyAV {av.__version__}, program {get_ffmpeg_version()}"
+    if lost:
+        return Check("ffmpeg", "fault", f"{text}; PyAV lacks {', '.join(lost)}")
+    return Check("ffmpeg", "ok", text)
+
+
+def _colours() -> Check:
+    """Write saturated patches through the default profile and read them back."""
+    import numpy as np
+
+    from vidgen.media import VideoWriter, probe_video, read_video
+
+    levels = np.array([0, 64, 128, 192, 255], np.uint8)
+    patches = np.stack(np.meshgrid(levels, levels, levels), -1).reshape(-1, 3)[:64]
+    frame = patches.reshape(8, 8, 3).repeat(16, 0).repeat(16, 1)
+    with tempfile.TemporaryDirectory(prefix="vidgen-doctor-") as folder:
+        path = Path(folder, "patches.mp4")
+        with VideoWriter(path, width=128, height=128, fps=Fraction(16)) as writer:
+            writer.write(np.stack([frame] * 3))
+        info = probe_video(path)
+        back = np.concatenate(list(read_video(path)))
+    centres = slice(8, None, 16)
+    bias = float((back[:, centres, centres] * 255 - frame[centres, centres]).mean())
+    text = f"one trip through mp4 shifts patches by {bias:+.2f} levels, tagged {info.matrix}"
+    tagged = (info.matrix, info.range) == ("bt709", "tv")
+    return Check("colours", "ok" if abs(bias) <= 0.5 and tagged else "fault", text)
+
+
+def _home(home: Home) -> Check:
+    home.root.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=home.root):
+        return Check("home", "ok", f"{home.root} can be written")
+
+
+def _disk() -> Check:
+    free = shutil.disk_usage(Path()).free
+    text = f"{free / 2**30:.1f} GiB free in this folder"
+    return Check("disk", "ok" if free >= LOW_DISK else "note", text)
