@@ -3,7 +3,8 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 PROMPT := a big red ball moves quickly left over the sand
-BENCHES := $(wildcard benchmarks/estimates.py benchmarks/overhead.py)
+SEED := 7
+BENCHES := $(patsubst benchmarks/%.py,%,$(wildcard benchmarks/estimates.py benchmarks/overhead.py))
 
 .PHONY: help setup demo test check bench gpu readme
 
@@ -19,7 +20,7 @@ setup:
 
 demo: setup
 	@mkdir -p out
-	@.venv/bin/vidgen generate "$(PROMPT)" --out out/demo.mp4 --sheet out/demo.png
+	@.venv/bin/vidgen generate "$(PROMPT)" --seed $(SEED) --out out/demo.mp4 --sheet out/demo.png
 	@echo "prompt:        $(PROMPT)"
 	@echo "clip:          $(CURDIR)/out/demo.mp4"
 	@echo "contact sheet: $(CURDIR)/out/demo.png"
@@ -38,8 +39,8 @@ check: setup
 	@$(PY) scripts/readme.py --check
 
 bench: setup
-	@set -e; for script in $(BENCHES); do echo "== $$script"; $(PY) $$script; done
+	@set -e; for name in $(BENCHES); do echo "== $$name"; $(PY) -m benchmarks.$$name; done
 
 gpu: setup
-	@if [ -e benchmarks/gpu.py ]; then $(PY) benchmarks/gpu.py; else \
+	@if [ -e benchmarks/gpu.py ]; then $(PY) -m benchmarks.gpu; else \
 	  echo "make gpu: nothing to run yet; the GPU benchmark comes with the sparse kernels."; fi

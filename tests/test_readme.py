@@ -12,6 +12,15 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+COMMANDS = sorted(
+    {
+        command
+        for page in PAGES
+        for command in re.findall(
+            r"(?<!from )\bvidgen ((?:models |loras |config )?[a-z]+)", page.read_text("utf-8")
+        )
+    }
+)
 RUNNABLE = re.findall(r"<!-- run -->\n```(\w*)\n(.*?)```", README, flags=re.DOTALL)
 
 
@@ -38,6 +47,15 @@ def test_the_commands_run_as_they_are_written(kind: str, text: str, tmp_path: Pa
 def test_there_are_commands_to_run() -> None:
     assert [kind for kind, _ in RUNNABLE].count("python") == 1
     assert len(RUNNABLE) >= 3
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_commands_exist(command: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "vidgen.cli", *command.split(), "--help"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_table_of_extras_names_them_all() -> None:

@@ -16,7 +16,7 @@ from vidgen.recipe import parse_recipe, recipe_text
 class SavedLatents:
     """Latents with the recipe that made them.
 
-    latents  float32 (channels, latent frames, rows, columns), normalised as the transformer sees them
+    latents  float32 (channels, latent frames, rows, columns), as the transformer sees them
     """
 
     latents: torch.Tensor

@@ -21,7 +21,13 @@ from vidgen.models import Model, resolve
 from vidgen.prompts import TokenCount, count_tokens
 from vidgen.request import LoraSpec, VideoRequest
 from vidgen.sizing import Size, token_grid
-from vidgen.tasks import choose_shape, choose_task, refuse_unused, vae_encodes
+from vidgen.tasks import (
+    choose_shape,
+    choose_task,
+    refuse_beyond_positions,
+    refuse_unused,
+    vae_encodes,
+)
 from vidgen.workload import Dtype, Estimate, Offload, Workload
 
 
@@ -163,6 +169,8 @@ def plan(
     task = choose_task(request, inputs, model)
     refuse_unused(request, task, model)
     shape = choose_shape(request, inputs, task, model, found)
+    grid = token_grid(shape.size, shape.num_frames, model.family)
+    refuse_beyond_positions(grid, len(inputs.references), model)
     guidance = _or(request.guidance_scale, recipe.guidance_scale)
     guided = guidance > 1
     negative = _negative(request, recipe, guided=guided, found=found)
@@ -177,7 +185,7 @@ def plan(
         width=shape.size.width,
         height=shape.size.height,
         num_frames=shape.num_frames,
-        grid=token_grid(shape.size, shape.num_frames, model.family),
+        grid=grid,
         reference_frames=len(inputs.references),
         forwards=steps * (2 if guided else 1),
         text_encodes=2 if guided else 1,

@@ -1,4 +1,4 @@
-"""Cheap pictures of latents: one linear map from a latent to a colour, fitted to the model's own VAE."""
+"""Cheap pictures of latents: a linear map from latent to colour, fitted to the model's own VAE."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -359,8 +359,8 @@ SHORTHANDS = ("size", "target_shape", "aspect", "resolution", "res")
 def canonical_names(data: Mapping[str, Any]) -> dict[str, Any]:
     """Translate aliases and shorthands to canonical fields.
 
-    size "832x480" or "832*480", target_shape [h, w] and aspect "16:9" with resolution "480p" become
-    width and height; seed -1 becomes None; num_frames "5s" becomes seconds.
+    size "832x480" or "832*480", target_shape [h, w] and aspect "16:9" with resolution "480p"
+    become width and height; seed -1 becomes None; num_frames "5s" becomes seconds.
     Raises ValueError for an unknown name (with the nearest known ones) and for one field given twice.
     """
     known = {alias: name for name, info in fields().items() for alias in (name, *aliases_of(info))}

@@ -1,4 +1,4 @@
-"""Where weights are while a clip is made: all on the device, one part at a time, or block by block."""
+"""Where weights are while a clip is made: all on the device, part by part, or block by block."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

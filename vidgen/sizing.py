@@ -64,7 +64,7 @@ def legal_size(
 
 
 def same_area(source_width: int, source_height: int, family: Family) -> tuple[int, int]:
-    """Return the legal size with the shape of a source and about the area of the family's default."""
+    """Return the legal size with a source's shape and about the area of the family's default."""
     recipe = family.recipe
     across, down = family.size_multiple
     scale = (recipe.width * recipe.height / (source_width * source_height)) ** 0.5

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
+from attention import Grid
 from vidgen.adjustment import Adjustment
 from vidgen.errors import BadRequest, Unsupported
 from vidgen.families import FAMILIES, TASK_WORDS, Family, Task
@@ -251,6 +252,23 @@ def _prefix(
         why = f"whole latent frames are kept: {step}n+1 frames"
         found.append(Adjustment("prefix_frames", request.prefix_frames, used, why))
     return used
+
+
+def refuse_beyond_positions(grid: Grid, references: int, model: Model) -> None:
+    """Raise BadRequest for more latent frames, rows or columns than the model has positions."""
+    limit = int(model.configs.transformer.get("rope_max_seq_len", 1024))
+    sides = {
+        "num_frames": grid.frames + references,
+        "height": grid.rows,
+        "width": grid.columns,
+    }
+    for field, count in sides.items():
+        if count > limit:
+            raise BadRequest(
+                f"{field} is too large: it takes {count} positions and {model.name} has {limit}; "
+                "ask for less.",
+                field=field,
+            )
 
 
 def _explain_rate(

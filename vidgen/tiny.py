@@ -11,7 +11,11 @@ from vidgen.components import Components, module_fingerprint
 from vidgen.families import Family
 from vidgen.models import Configs, Model
 
-WORDS = ["a", "an", "the", "big", "small", "red", "green", "blue", "yellow", "purple", "white", "ball", "cube", "star", "moves", "quickly", "slowly", "left", "right", "up", "down", "over", "sand", "grass", "night", "brick", "and", "cat", "dog", "man", "runs", "jumps", "sits", "in", "on", "near", "of", "with", "bright", "dark", "blurry", "static", "low", "quality", ",", ".", "sky", "sea", "sun", "rain", "snow", "tree", "house", "car"]
+WORDS = (
+    "a an the big small red green blue yellow purple white ball cube star moves quickly slowly "
+    "left right up down over sand grass night brick and cat dog man runs jumps sits in on near "
+    "of with bright dark blurry static low quality , . sky sea sun rain snow tree house car"
+).split()
 TEXT_WIDTH = 32
 
 

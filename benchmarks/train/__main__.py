@@ -54,6 +54,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int, default=1, help="threads of this process")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--batch", type=int, default=8, help="clips per transformer step")
+    parser.add_argument("--rank", type=int, default=0, help="dit: this process among its peers")
+    parser.add_argument("--peers", type=int, default=1, help="dit: processes sharing the run")
     parser.add_argument("--layers", type=int, default=4, help="transformer blocks of a new run")
     parser.add_argument("--shape", default="17x96x96", help="frames x height x width of latents")
     parser.add_argument("--shards", type=int, default=12, help="latents: shards of 1,000 clips")
@@ -114,6 +116,7 @@ def _vae(args: argparse.Namespace) -> None:
 
 def _dit(args: argparse.Namespace) -> None:
     from benchmarks.train import dit
+    from benchmarks.train.peers import Peers
 
     decay = 0.35 if args.decay_share is None else args.decay_share
     settings = dit.Settings(layers=args.layers, batch=args.batch, shape=_shape(args))
@@ -125,6 +128,7 @@ def _dit(args: argparse.Namespace) -> None:
         resume=args.resume,
         start=args.start,
         decay_share=decay,
+        peers=Peers(args.rank, args.peers),
         seed=args.seed,
     )
 

@@ -18,6 +18,7 @@ from transformers import PreTrainedTokenizerFast, UMT5EncoderModel
 from benchmarks.train.data import draw_batch, open_shards
 from benchmarks.train.forward import velocity_and_tap
 from benchmarks.train.optim import Average, Muon
+from benchmarks.train.peers import Peers
 from benchmarks.train.run import Run
 from benchmarks.train.text import (
     ATTRIBUTES,
@@ -172,8 +173,11 @@ def parameter_groups(model: Model) -> tuple[list[nn.Parameter], list[nn.Paramete
 class Trainer:
     """Model, optimisers, average and random state: all that a checkpoint must hold."""
 
-    def __init__(self, settings: Settings, device: str, seed: int = 0) -> None:
+    def __init__(
+        self, settings: Settings, device: str, seed: int = 0, peers: Peers | None = None
+    ) -> None:
         torch.manual_seed(seed)
+        self.peers = peers or Peers()
         self.settings = settings
         self.device = torch.device(device)
         self.rng = np.random.default_rng(seed)
@@ -207,6 +211,11 @@ class Trainer:
         self.rng.bit_generator.state = state["rng"]
         torch.set_rng_state(state["torch_rng"])
 
+    def scatter(self, step: int) -> None:
+        """Give this peer random numbers of its own."""
+        self.rng = np.random.default_rng([step, self.peers.rank])
+        torch.manual_seed(int(self.rng.integers(2**31)))
+
     def start_from(self, folder: Path) -> None:
         """Take the weights of a shipped pipeline folder; optimisers and probe start fresh."""
         for part, name in ((self.model.dit, "transformer"), (self.model.text, "text_encoder")):
@@ -237,6 +246,7 @@ class Trainer:
         gap = probed - probe_targets(scenes, covers.to(self.device))
         loss, errors_k = losses.mean(), gap.square().mean(dim=(0, 1))
         torch.autograd.backward(loss + settings.probe_weight * errors_k.sum())
+        self.peers.average_gradients(self.model.parameters())
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.muon.step()
         self.adam.step()
@@ -266,6 +276,7 @@ def train(
     start: Path | None = None,
     decay_share: float = 0.0,
     warm_up_steps: int = 200,
+    peers: Peers | None = None,
     seed: int = 0,
 ) -> Run:
     """Train for a session; checkpoints and `dit.csv` go to the work folder.
@@ -274,8 +285,10 @@ def train(
     Before the learning rate starts to fall the state is kept as `dit-stable.pt`: the next session
     resumes from that one when it wants to go on at the full rate.
     """
+    peers = peers or Peers()
+    peers.join(work)
     run = Run(work, "dit", budget_seconds, decay_share)
-    trainer = Trainer(settings, device, seed)
+    trainer = Trainer(settings, device, seed, peers)
     state = run.resume() if resume else None
     if state is not None:
         trainer.restore(state)
@@ -284,16 +297,24 @@ def train(
     else:
         named = trainer.warm_up_text(warm_up_steps)
         print(f"text encoder names {named:.3f} of the attributes", flush=True)
+    if peers.count > 1:
+        peers.share_weights(trainer.model.parameters())
+        trainer.scatter(run.step)
     shards = open_shards(work, settings.shape)
     rows: list[dict[str, float]] = []
     kept_stable = False
-    while run.progress < 1.0:
+    while True:
+        progress, rate = peers.follow(run.progress, run.rate())
+        if progress >= 1.0:
+            break
         latents, covers, scenes = draw_batch(trainer.rng, shards, settings.batch)
-        rows.append(trainer.step(latents, covers, scenes, run.rate()))
-        run.advance(settings.batch)
+        rows.append(trainer.step(latents, covers, scenes, rate))
+        run.advance(settings.batch * peers.count)
+        if peers.rank > 0:
+            continue
         if run.step % settings.log_every == 0:
             means = {key: float(np.nanmean([row[key] for row in rows])) for key in rows[0]}
-            run.log({**means, "rate": run.rate()})
+            run.log({**means, "rate": rate})
             rows.clear()
         if run.decaying() and not kept_stable:
             run.save(trainer.state(), work / "dit-stable.pt")
@@ -301,5 +322,7 @@ def train(
         if run.due():
             run.save(trainer.state())
             shards = open_shards(work, settings.shape)
-    run.save(trainer.state())
+    if peers.rank == 0:
+        run.save(trainer.state())
+    peers.leave(work)
     return run

@@ -46,7 +46,7 @@ CONFIG: dict[str, Any] = {
 }
 LOGVAR = -7.0
 # (share of the session, crops per step, crop side in px, crop length in frames)
-PHASES = ((0.30, 4, 32, 5), (0.75, 2, 48, 9), (1.01, 1, 64, 17))
+PHASES = ((0.15, 4, 32, 5), (0.55, 2, 32, 9), (0.80, 2, 48, 9), (1.01, 1, 64, 17))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,17 @@ def save_tiny(folder: Path, family_name: str, seed: int = 0) -> Path:
     return folder
 
 
+@pytest.fixture(scope="package", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Compute on one thread, here as in the processes that tests start."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The folder of a tiny toyworld model."""
@@ -89,7 +101,7 @@ def spawn(*words: Any, cwd: Path, **environ: str) -> Ran:
     done = subprocess.run(
         [sys.executable, "-m", "vidgen.cli", *(str(word) for word in words)],
         cwd=cwd,
-        env={**os.environ, **environ},
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environ},
         capture_output=True,
         text=True,
         timeout=300,

@@ -1,4 +1,6 @@
-"""Pictures and programs that the media tests judge by: none of them comes from the code under test."""
+"""Pictures and programs that the media tests judge by: none of them comes from the code under
+test.
+"""
 
 import io
 import struct
@@ -53,7 +55,9 @@ def patch_middles(frames: Pixels, patch: int = 32, margin: int = 8) -> Pixels:
 
 
 def scene(num_frames: int = 3, width: int = 192, height: int = 128, seed: int = 1) -> Pixels:
-    """Something like a photograph: sky, textured ground, soft coloured bodies, grain; panning. float32."""
+    """Something like a photograph: sky, textured ground, soft coloured bodies, grain; panning.
+    float32.
+    """
     rng = np.random.default_rng(seed)
     wide = width + 4 * num_frames
     rows, columns = np.mgrid[0:height, 0:wide].astype(np.float32)
@@ -68,7 +72,8 @@ def scene(num_frames: int = 3, width: int = 192, height: int = 128, seed: int = 
     picture = picture * (1 - ground) + soil * ground
     for _ in range(14):
         x, y, size = rng.random(3) * (wide, height, 20) + (0, 0, 6)
-        body = 1 / (1 + np.exp(np.hypot(columns - x, rows - y) - size))[..., None]
+        distance = np.minimum(np.hypot(columns - x, rows - y) - size, 50)
+        body = 1 / (1 + np.exp(distance))[..., None]
         shade = 0.75 + 0.25 * np.cos((columns - x + rows - y) / size)[..., None]
         picture = picture * (1 - body) + body * rng.random(3) * shade
     picture = np.clip(picture + 0.01 * rng.standard_normal(picture.shape), 0, 1)

@@ -23,7 +23,7 @@ PURE = {
 @pytest.mark.parametrize("matrix", PURE)
 def test_pure_colours_have_the_codes_of_the_standard(matrix: str) -> None:
     for rgb, codes in PURE[matrix].items():
-        picture = np.broadcast_to(np.float32(rgb), (4, 4, 3))
+        picture = np.broadcast_to(np.array(rgb, np.float32), (4, 4, 3))
         planes = rgb_to_planes(picture, Coding(matrix))
         assert tuple(int(plane[1, 1]) for plane in planes) == codes
 
@@ -42,7 +42,13 @@ def test_ten_bits_and_full_range_use_their_whole_scale() -> None:
     bits=st.sampled_from([8, 10, 16]), full=st.booleans(), seed=st.integers(0, 99),
 )  # fmt: skip
 def test_a_second_trip_changes_only_rounding(
-    height: int, width: int, matrix: str, sampling: tuple[bool, bool], bits: int, full: bool, seed: int
+    height: int,
+    width: int,
+    matrix: str,
+    sampling: tuple[bool, bool],
+    bits: int,
+    full: bool,
+    seed: int,
 ) -> None:
     rng = np.random.default_rng(seed)
     # Mild colours: beyond the corners of the RGB cube clipping would come in.
@@ -57,14 +63,18 @@ def test_a_second_trip_changes_only_rounding(
         assert np.abs(once - picture).max() <= step
 
 
-@pytest.mark.parametrize(("kind", "bound_mean", "bound_max"), [("patches", 0.1, 4.0), ("scene", 0.1, 4.0)])
+@pytest.mark.parametrize(
+    ("kind", "bound_mean", "bound_max"), [("patches", 0.1, 4.0), ("scene", 0.1, 4.0)]
+)
 def test_twelve_trips_through_mp4(
     tmp_path: Path, kind: str, bound_mean: float, bound_max: float
 ) -> None:
     source = patches() if kind == "patches" else scene()
     frames, path = source, tmp_path / "trip.mp4"
     for _ in range(12):
-        with VideoWriter(path, width=source.shape[2], height=source.shape[1], fps=Fraction(16)) as w:
+        with VideoWriter(
+            path, width=source.shape[2], height=source.shape[1], fps=Fraction(16)
+        ) as w:
             w.write(frames)
         frames = np.concatenate(list(read_video(path)))
     error = 255 * (frames - source)
@@ -90,8 +100,15 @@ def test_another_program_sees_the_same_colours(tmp_path: Path) -> None:
 
 
 def test_file_is_tagged_bt709_narrow(tmp_path: Path) -> None:
-    for name, profile in (("a.mp4", "mp4"), ("b.mp4", "mp4-10"), ("c.mov", "prores"), ("d.webm", "webm")):
-        with VideoWriter(tmp_path / name, width=64, height=64, fps=Fraction(16), profile=profile) as w:
+    for name, profile in (
+        ("a.mp4", "mp4"),
+        ("b.mp4", "mp4-10"),
+        ("c.mov", "prores"),
+        ("d.webm", "webm"),
+    ):
+        with VideoWriter(
+            tmp_path / name, width=64, height=64, fps=Fraction(16), profile=profile
+        ) as w:
             w.write(patches(2, 64))
         with av.open(str(tmp_path / name)) as container:
             frame = next(container.decode(video=0))

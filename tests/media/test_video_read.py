@@ -6,7 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.media.pictures import ACCURATE, NTSC, ffmpeg, ffmpeg_frames, patch_middles, patches, scene
+from tests.media.pictures import (
+    ACCURATE,
+    NTSC,
+    ffmpeg,
+    ffmpeg_frames,
+    patch_middles,
+    patches,
+    scene,
+)
 from vidgen.errors import BadMedia, BadRequest, NotFound
 from vidgen.media import VideoWriter, probe_video, read_frame, read_still, read_video
 
@@ -16,7 +24,18 @@ def foreign(path: Path, frames: np.ndarray, *options: str | Path, rate: str = "1
     raw = path.with_suffix(".raw")
     raw.write_bytes(np.rint(frames * 255).astype(np.uint8).tobytes())
     height, width = frames.shape[1:3]
-    source = ("-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", rate, "-i", raw)
+    source = (
+        "-f",
+        "rawvideo",
+        "-pix_fmt",
+        "rgb24",
+        "-s",
+        f"{width}x{height}",
+        "-r",
+        rate,
+        "-i",
+        raw,
+    )
     ffmpeg(*source, *options, path)
     return path
 
@@ -40,7 +59,9 @@ def lossless(pixels: str, matrix: str, reach: str, tags: bool = True) -> tuple[s
 @pytest.mark.parametrize("matrix", ["bt709", "bt601", "smpte240m", "fcc", "bt2020"])
 @pytest.mark.parametrize("reach", ["tv", "pc"])
 @pytest.mark.parametrize("pixels", ["yuv420p", "yuv422p", "yuv444p", "yuv420p10le"])
-def test_every_tagged_coding_is_read_right(tmp_path: Path, matrix: str, reach: str, pixels: str) -> None:
+def test_every_tagged_coding_is_read_right(
+    tmp_path: Path, matrix: str, reach: str, pixels: str
+) -> None:
     source = patches(2, 64, 32, seed=3)
     path = foreign(tmp_path / "clip.mkv", source, *lossless(pixels, matrix, reach))
     info = probe_video(path)
@@ -84,7 +105,9 @@ def test_ten_bits_keep_their_depth(tmp_path: Path) -> None:
     ramp = np.linspace(0.3, 0.4, 64, dtype=np.float32)
     source = np.broadcast_to(ramp[None, None, :, None], (2, 64, 64, 3))
     path = tmp_path / "clip.mp4"
-    with VideoWriter(path, width=64, height=64, fps=Fraction(16), profile="mp4-10", crf=1) as writer:
+    with VideoWriter(
+        path, width=64, height=64, fps=Fraction(16), profile="mp4-10", crf=1
+    ) as writer:
         writer.write(source)
     assert probe_video(path).pixel_format == "yuv420p10le"
     back = whole(path)
@@ -107,7 +130,7 @@ def test_ten_bits_keep_their_depth(tmp_path: Path) -> None:
     ],
 )
 def test_unusual_pixel_formats(tmp_path: Path, options: tuple[str, ...]) -> None:
-    source = np.repeat(np.float32([[[[0.55, 0.5, 0.45]]]]), 64, 1).repeat(64, 2).repeat(2, 0)
+    source = np.repeat(np.array([[[[0.55, 0.5, 0.45]]]], np.float32), 64, 1).repeat(64, 2).repeat(2, 0)
     if "gray" in options:
         source[:] = 0.5
     # AVI calls packed RGB "BGR", so that one goes into another container.
@@ -135,7 +158,9 @@ def test_chunks_ranges_and_single_frames_agree(tmp_path: Path) -> None:
 
 
 def test_frames_that_an_edit_list_hides_do_not_count(tmp_path: Path) -> None:
-    path = foreign(tmp_path / "clip.mp4", scene(60, 64, 48), "-c:v", "libx264", "-g", "20", "-bf", "0")
+    path = foreign(
+        tmp_path / "clip.mp4", scene(60, 64, 48), "-c:v", "libx264", "-g", "20", "-bf", "0"
+    )
     cut = tmp_path / "cut.mp4"
     ffmpeg("-ss", "1.5", "-i", path, "-c", "copy", cut)
     assert probe_video(cut).num_frames == len(whole(cut)) == len(ffmpeg_frames(cut, 64, 48))
@@ -143,8 +168,8 @@ def test_frames_that_an_edit_list_hides_do_not_count(tmp_path: Path) -> None:
 
 def test_a_varying_rate_is_named(tmp_path: Path) -> None:
     path = foreign(
-        tmp_path / "clip.mkv", scene(12, 64, 48), "-vf", "setpts=N*(N+1)/2/16/TB", "-fps_mode", "vfr",
-        "-c:v", "libx264", "-bf", "0",
+        tmp_path / "clip.mkv", scene(12, 64, 48), "-vf", "setpts=N*(N+1)/2/16/TB",
+        "-fps_mode", "vfr", "-c:v", "libx264", "-bf", "0",
     )  # fmt: skip
     info = probe_video(path)
     assert info.variable_rate
@@ -163,7 +188,9 @@ def test_sound_and_names_are_told(tmp_path: Path) -> None:
 
 
 def test_broken_files_are_one_sentence(tmp_path: Path) -> None:
-    good = foreign(tmp_path / "clip.mp4", scene(40, 64, 48), "-c:v", "libx264", "-movflags", "+faststart")
+    good = foreign(
+        tmp_path / "clip.mp4", scene(40, 64, 48), "-c:v", "libx264", "-movflags", "+faststart"
+    )
     data = good.read_bytes()
     late = foreign(tmp_path / "late.mp4", scene(40, 64, 48), "-c:v", "libx264").read_bytes()
     sound = tmp_path / "sound.m4a"

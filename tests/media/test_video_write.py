@@ -34,7 +34,9 @@ def write(path: Path, frames: np.ndarray, fps: Fraction = Fraction(16), **option
     return path
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     profile=st.sampled_from(VIDEO_PROFILES), count=st.integers(1, 40),
     fps=st.sampled_from([NTSC, Fraction(25, 2), Fraction(16), Fraction(24), Fraction(30000, 1001),
@@ -97,7 +99,9 @@ def test_mp4_starts_playing_at_once_and_seeks(tmp_path: Path) -> None:
 def test_crop_keeps_the_centre(tmp_path: Path) -> None:
     source = scene(2, 64, 48)
     path = tmp_path / "clip.mkv"
-    with VideoWriter(path, width=64, height=48, fps=Fraction(16), profile="master", crop=(61, 44)) as w:
+    with VideoWriter(
+        path, width=64, height=48, fps=Fraction(16), profile="master", crop=(61, 44)
+    ) as w:
         w.write(source)
         assert (w.width, w.height) == (61, 44)
     back = np.concatenate(list(read_video(path)))
@@ -117,7 +121,7 @@ def test_odd_sizes_show_as_asked(tmp_path: Path, profile: str) -> None:
 
 @pytest.mark.parametrize("profile", ["mp4", "mp4-10"])
 def test_odd_mp4_is_refused_with_the_nearest_even_size(tmp_path: Path, profile: str) -> None:
-    with pytest.raises(BadRequest, match="853x479 is odd.*use 852x478") as caught:
+    with pytest.raises(BadRequest, match=r"853x479 is odd.*use 852x478") as caught:
         VideoWriter(tmp_path / "a.mp4", width=853, height=479, fps=Fraction(16), profile=profile)
     assert caught.value.field == "width"
     with VideoWriter(
@@ -130,12 +134,14 @@ def test_odd_mp4_is_refused_with_the_nearest_even_size(tmp_path: Path, profile: 
 def test_an_error_in_the_block_leaves_the_earlier_file(tmp_path: Path) -> None:
     path = write(tmp_path / "clip.mp4", patches(3, 64))
     before = path.read_bytes()
-    with (
-        pytest.raises(RuntimeError, match="model broke"),
-        VideoWriter(path, width=64, height=64, fps=Fraction(16)) as writer,
-    ):
-        writer.write(patches(2, 64, seed=5))
-        raise RuntimeError("model broke")
+
+    def fail_midway() -> None:
+        with VideoWriter(path, width=64, height=64, fps=Fraction(16)) as writer:
+            writer.write(patches(2, 64, seed=5))
+            raise RuntimeError("model broke")
+
+    with pytest.raises(RuntimeError, match="model broke"):
+        fail_midway()
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["clip.mp4"]
 
@@ -154,7 +160,9 @@ def test_an_error_leaves_nothing_behind(tmp_path: Path, profile: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_is_told_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_told_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(self: FileSink) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -176,7 +184,8 @@ def test_a_file_limit_of_the_system_is_told(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
         noise = np.random.default_rng(0).random((8, 64, 64, 3), dtype=np.float32)
         try:
-            with VideoWriter(sys.argv[1], width=64, height=64, fps=Fraction(16), profile="master") as w:
+            rate = Fraction(16)
+            with VideoWriter(sys.argv[1], width=64, height=64, fps=rate, profile="master") as w:
                 w.write(noise)
         except VidgenError as error:
             print(error)

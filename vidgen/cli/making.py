@@ -164,7 +164,7 @@ class Maker:
 
 
 class ClipFile:
-    """Opens the file of a clip when its recipe is known."""
+    """Opens the file of a clip when its recipe is known, anew when a decode begins again."""
 
     def __init__(
         self, stack: ExitStack, facts: dict[str, Any], path: Path, *, with_sheet: bool

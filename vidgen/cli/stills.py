@@ -22,6 +22,9 @@ class Writer(Protocol):
     def write(self, frames: Any) -> None:
         """Take the next frames."""
 
+    def abort(self) -> None:
+        """Throw away what was written."""
+
 
 class SheetFrames:
     """Passes frames on to a writer and keeps the few that a contact sheet shows."""
@@ -42,6 +45,12 @@ class SheetFrames:
                 top, left = (frame.shape[0] - height) // 2, (frame.shape[1] - width) // 2
                 self._kept.append(frame[top : top + height, left : left + width].copy())
             self._seen += 1
+
+    def abort(self) -> None:
+        """Throw away what was written: the decode begins again."""
+        self._writer.abort()
+        self._kept.clear()
+        self._seen = 0
 
     @property
     def frames(self) -> "NDArray[np.float32]":

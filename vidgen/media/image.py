@@ -26,7 +26,6 @@ Rgb = tuple[int, int, int]
 FORMATS = (
     "PNG",
     "JPEG",
-    "MPO",
     "WEBP",
     "GIF",
     "TIFF",
@@ -184,6 +183,14 @@ def _composite(decoded: Decoded, background: Rgb) -> tuple[Float, tuple[Adjustme
     rgb_hwc = (decoded.rgb_hwc * alpha_hw1 + behind * (1 - alpha_hw1)).astype(np.float32)
     used = "on rgb({}, {}, {})".format(*background)
     return rgb_hwc, (note("transparent pixels", used, "models take opaque pictures"),)
+
+
+def _known_formats() -> list[str]:
+    """Those of FORMATS that this build of Pillow has (AVIF and WebP are options of its build)."""
+    from PIL import Image
+
+    Image.init()
+    return [kind for kind in FORMATS if kind in Image.OPEN]
 
 
 def _friendly_formats() -> str:

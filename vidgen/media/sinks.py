@@ -67,8 +67,9 @@ class FileSink:
         self._pixels = profile.deep_pixels if deep else profile.pixels
         self._coding = coding_of(self._pixels)
         movable = profile.container in ("mp4", "mov")
-        options = {"movflags": "faststart+use_metadata_tags"} if movable else {}
-        self._container = av.open(file_address(part), "w", format=profile.container, options=options)
+        flags = {"movflags": "use_metadata_tags"} if movable else {}
+        address = file_address(part)
+        self._container = av.open(address, "w", format=profile.container, options=flags)
         self._container.metadata.update(tags)
         encoder_options = dict(profile.options) | ({} if crf is None else {"crf": str(crf)})
         stream: Any = self._container.add_stream(profile.codec, fps, options=encoder_options)

@@ -1,0 +1,131 @@
+"""A file's clip comes again from its recipe, in another process and after the file was handled."""
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+
+from tests.cli.conftest import PROMPT, small, spawn
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, tiny: str) -> Path:
+    """A file made by a process of its own."""
+    folder = tmp_path_factory.mktemp("made")
+    ran = spawn("generate", PROMPT, *small(tiny), "--out", "a.mp4", "--json", cwd=folder)
+    assert ran.code == 0, ran.out + ran.err
+    assert ran.err == ""
+    return folder / "a.mp4"
+
+
+def test_a_file_of_another_process_is_repeated_exactly(run: Any, made: Path) -> None:
+    ran = run("repeat", made, "--expect", "exact", "--json")
+    assert ran.code == 0, ran.out
+    assert ran.last["verdict"] == "exact"
+    assert ran.last["latents_equal"] is True
+    assert ran.last["clips"][0]["path"] == "a-repeat.mp4"
+    assert ran.last["changes"] == []
+    assert run("repeat", made, "--expect", "close:60", "-o", "b.mp4").code == 0
+
+
+def test_another_seed_is_no_exact_repeat(run: Any, made: Path) -> None:
+    for expect, code in (("exact", 1), ("close:90", 1), ("close:1", 0)):
+        ran = run("repeat", made, "--seed", 8, "--expect", expect, "-o", f"{expect[-2:]}.mp4")
+        assert ran.code == code, ran.out
+        assert "the latents are not equal; PSNR" in ran.out
+    ran = run("repeat", made, "--seconds", "1", "--steps", 1, "--expect", "close:10", "--json")
+    assert ran.code == 1
+    assert ran.last["reason"].endswith("5 frames of 32x32 then, 17 frames of 32x32 now")
+    assert run("repeat", made, "--seed", 8).code == 0
+    assert run("repeat", made, "--expect", "near").code == 2
+
+
+def test_settings_do_not_change_a_repeat_but_its_weights_are_told(
+    run: Any, made: Path, tiny: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("VIDGEN_STEPS", "9")
+    (tmp_path / "vidgen.toml").write_text("fps = 9\n", "utf-8")
+    assert run("repeat", made, "--expect", "exact").code == 0
+    recipe = run("info", made, "--json").last["recipe"]
+    index = Path(tiny) / "model_index.json"
+    before = index.read_text("utf-8")
+    index.write_text(before + "\n", "utf-8")
+    try:
+        ran = run("repeat", made, "--expect", "exact", "-o", "c.mp4", "--json")
+        verified = run("info", made, "--verify", "--json")
+    finally:
+        index.write_text(before, "utf-8")
+    assert [item["field"] for item in ran.last["changes"]] == ["weights"]
+    assert ran.last["changes"][0]["asked"] == recipe["weights"]
+    assert (verified.code, verified.last["verify"][0]["ok"]) == (1, False)
+
+
+def _remux(source: Path, target: Path, *, tone: bool) -> None:
+    """Copy the pictures' packets into another file; with a tone, add sound."""
+    with av.open(str(source)) as reading, av.open(str(target), "w") as writing:
+        writing.metadata.update(reading.metadata)
+        stream = writing.add_stream_from_template(reading.streams.video[0])
+        sound: Any = writing.add_stream("aac", rate=48000) if tone else None
+        for packet in reading.demux(video=0):
+            if packet.dts is not None:
+                packet.stream = stream
+                writing.mux(packet)
+        if sound is not None:
+            wave = np.sin(np.arange(16384) * 0.05).astype(np.float32).reshape(1, -1)
+            frame = av.AudioFrame.from_ndarray(wave, format="fltp", layout="mono")
+            frame.sample_rate, frame.time_base, frame.pts = 48000, Fraction(1, 48000), 0
+            writing.mux(sound.encode(frame))
+            writing.mux(sound.encode(None))
+
+
+def test_info_reads_the_recipe_after_remux_and_sound(run: Any, made: Path, tmp_path: Path) -> None:
+    recipe = run("info", made, "--json").last["recipe"]
+    _remux(made, tmp_path / "copy.mkv", tone=False)
+    _remux(made, tmp_path / "tone.mp4", tone=True)
+    assert run("finish", made, "--audio", "tone.mp4", "-o", "sound.mp4").code == 0
+    for name, has_sound in (("copy.mkv", False), ("tone.mp4", True), ("sound.mp4", True)):
+        found = run("info", name, "--json").last
+        steps = found["recipe"].pop("finish", [])
+        assert found["recipe"] == recipe, name
+        assert found["stream"]["has_audio"] is has_sound
+        assert len(steps) == (name == "sound.mp4")
+        assert PROMPT in run("info", name).out
+    assert run("repeat", "copy.mkv", "--expect", "exact", "-o", "again.mp4").code == 0
+
+
+def test_info_of_a_stranger_s_file(run: Any, tmp_path: Path) -> None:
+    from vidgen.media import VideoWriter
+
+    with VideoWriter(tmp_path / "x.mp4", width=32, height=32, fps=Fraction(8)) as writer:
+        writer.write(np.zeros((3, 32, 32, 3), np.uint8))
+    ran = run("info", "x.mp4", "--json")
+    assert ran.code == 0
+    assert ran.last["recipe"] is None
+    assert ran.last["stream"]["fps"] == "8"
+    assert run("info", "x.mp4", "--verify").code == 2
+    assert run("repeat", "x.mp4").code == 2
+    assert run("info", "absent.mp4").code == 4
+    (tmp_path / "text.mp4").write_text("no video", "utf-8")
+    assert run("info", "text.mp4").code == 2
+
+
+def test_finish_makes_what_is_asked(run: Any, made: Path) -> None:
+    ran = run("finish", made, "--trim", "0.0625-", "--size", "64x48", "-o", "b.webm", "--json")
+    assert ran.code == 0, ran.out
+    with av.open("b.webm") as container:
+        frames = list(container.decode(video=0))
+    assert (len(frames), frames[0].width, frames[0].height) == (4, 64, 48)
+    assert json.loads(json.dumps(ran.last))["fps"] == "16"
+    for words, said in (
+        (["--trim", "x"], "1.5-3"),
+        (["--size", "64"], "832x480"),
+        (["-o", str(made)], "another --out"),
+        (["-o", "b.avi"], ".mp4"),
+    ):
+        refused = run("finish", made, *words)
+        assert refused.code == 2
+        assert said in refused.err
