@@ -2,8 +2,8 @@
 
 Run:  python -m benchmarks.estimates
 It prints the table and writes results/2026-11-29-estimates.json. The timings are other people's
-claims, copied with their source from the research note. No constant is fitted to a row here, but
-the note chose its constants with most of these points in sight: the error is an in-sample one.
+claims, with their source. No constant is fitted to a row, but the device table was chosen with most of
+these points in sight: the error is an in-sample one.
 """
 
 import argparse

@@ -52,7 +52,7 @@ def bare(engine: Engine, made: Plan, embeddings: list[torch.Tensor]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """CPU seconds of one engine run: of condition and denoise, and of the transformer calls in it."""
+    """CPU seconds of a run: of condition and denoise together, and of the transformer calls."""
 
     denoise: float
     inside: float

@@ -130,6 +130,12 @@ def test_a_torch_for_cpus_cannot_use_the_gpu(smi, monkeypatch):
     assert this_machine().kind == "cpu"
 
 
+def test_the_cpu_can_be_asked_for_beside_a_gpu(smi):
+    smi("NVIDIA H200, 143771, 9.0\n")
+    assert this_machine().kind == "cuda"
+    assert device.this_cpu().kind == "cpu"
+
+
 def test_more_cores_are_faster():
     one, many = cpu_profile(1, GIB), cpu_profile(64, GIB)
     assert one.rates.linear < many.rates.linear < 64 * one.rates.linear

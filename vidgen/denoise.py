@@ -44,6 +44,8 @@ class Watch:
         self._on_preview = on_preview
         self._preview_map = preview_map
         self._before: torch.Tensor | None = None
+        # (given latents, mask that is 0 where they are given), where tokens have their own times
+        self.pinned: tuple[torch.Tensor, torch.Tensor] | None = None
         self.first_forward: float | None = None
         self.step = 0
 
@@ -81,7 +83,11 @@ class Watch:
         if previous is None or before == now:
             return
         velocity = (latents - previous) / (now - before)
-        frames = self._preview_map().frames(latents - now * velocity)
+        clean = latents - now * velocity
+        if self.pinned is not None:
+            given, mask = self.pinned
+            clean = (1 - mask) * given + mask * clean
+        frames = self._preview_map().frames(clean)
         assert self._on_preview is not None
         self._on_preview(Preview(frames, self.step, self._plan.steps))
 
@@ -101,8 +107,8 @@ def denoise(
     Raises  Cancelled, BadOutput; the weights are as before whatever happens
     """
     pipe = make_pipeline(components, plan, residency.device)
+    arguments = call_arguments(pipe, components, plan, inputs, residency, embeddings, seed)
     with lora_context(pipe), _attached(pipe, components, plan, residency, watch):
-        arguments = call_arguments(pipe, components, plan, inputs, residency, embeddings, seed)
         latents: torch.Tensor = pipe(**arguments, callback_on_step_end=watch.after_step)[0]
     references = len(inputs.references) if plan.task == "vace" else 0
     return latents[0, :, references:].detach().to("cpu", torch.float32)
@@ -125,7 +131,7 @@ def _attached(
     needs_vae = plan.task != "t2v" or plan.model.family.pipeline("t2v") == "WanVACEPipeline"
     try:
         if needs_vae:
-            _bring_vae_when_needed(pipe, residency)
+            _bring_vae_when_needed(pipe, residency, watch)
         yield
     finally:
         for handle in handles:
@@ -133,7 +139,7 @@ def _attached(
         residency.rest_experts()
 
 
-def _bring_vae_when_needed(pipe: Any, residency: Residency) -> None:
+def _bring_vae_when_needed(pipe: Any, residency: Residency, watch: Watch) -> None:
     """The pipelines encode pictures inside these two methods; the VAE is there only then."""
     for name in ("prepare_latents", "prepare_video_latents"):
         stock = getattr(pipe, name, None)
@@ -142,6 +148,9 @@ def _bring_vae_when_needed(pipe: Any, residency: Residency) -> None:
 
         def with_vae(*args: Any, _stock: Any = stock, **kwargs: Any) -> Any:
             with residency.on_device(pipe.vae):
-                return _stock(*args, **kwargs)
+                prepared = _stock(*args, **kwargs)
+            if isinstance(prepared, tuple) and len(prepared) == 3:
+                watch.pinned = prepared[1:]
+            return prepared
 
         setattr(pipe, name, with_vae)

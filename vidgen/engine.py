@@ -184,6 +184,11 @@ class Engine:
                     "another engine.",
                     field=name,
                 )
+        if plan.device.kind != self.device.type:
+            raise BadRequest(
+                f"The plan is for {plan.device.title}, this engine runs on {self.device}; plan for "
+                "the device that runs.",
+            )
         if plan.model.name != self.model.name:
             raise BadRequest(
                 f"This engine holds {self.model.name}, the plan wants {plan.model.name}.",

@@ -190,6 +190,7 @@ def plan(
         forwards=steps * (2 if guided else 1),
         text_encodes=2 if guided else 1,
         text_length=model.family.text_length,
+        token_times=model.family.token_times,
         vae_encodes=vae_encodes(task, shape, inputs, model.family),
         image_encodes=(2 if task == "flf2v" else 1) if model.family.image_encoder else 0,
         dtype=dtype,

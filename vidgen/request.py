@@ -363,7 +363,7 @@ def canonical_names(data: Mapping[str, Any]) -> dict[str, Any]:
     become width and height; seed -1 becomes None; num_frames "5s" becomes seconds.
     Raises ValueError for an unknown name (with the nearest known ones) and for one field given twice.
     """
-    known = {alias: name for name, info in fields().items() for alias in (name, *aliases_of(info))}
+    known = {word: name for name, info in fields().items() for word in (name, *aliases_of(info))}
     out: dict[str, Any] = {}
     origin: dict[str, str] = {}
     for key, value in _expanded(data).items():

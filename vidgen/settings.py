@@ -120,10 +120,10 @@ def outweighed(lower: Mapping[str, _Value], upper: Mapping[str, _Value]) -> dict
 
 
 def _layer(data: Mapping[str, Any], origin: str) -> dict[str, Setting]:
-    own = {name: data[name] for name in OWN if name in data}
-    rest = {name.replace("-", "_"): value for name, value in data.items() if name not in own}
+    named = {name.replace("-", "_"): value for name, value in data.items()}
+    own = {name: named.pop(name) for name in OWN if name in named}
     try:
-        request = canonical_names(rest)
+        request = canonical_names(named)
     except ValueError as error:
         where = "" if origin == "flag" else f"{origin}: "
         raise BadRequest(f"{where}{error}.", field=None) from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.train.run import be_modest
@@ -64,6 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--guidance", type=float, default=3.0)
     parser.add_argument("--steps", type=int, default=20, help="sampling steps")
     parser.add_argument("--sheets", type=Path, default=None, help="folder for contact sheets")
+    parser.add_argument("--card", action="store_true", help="evaluate: rewrite the model card")
     parser.add_argument("--result", type=Path, default=None, help="evaluate: JSON to write")
     return parser
 
@@ -170,6 +172,17 @@ def _evaluate(args: argparse.Namespace) -> None:
     )
     if args.result is not None:
         write_json(result, args.result)
+    if args.card:
+        from benchmarks.train.card import write_card
+
+        write_card(
+            args.folder / "README.md",
+            args.work,
+            result,
+            date=datetime.now(UTC).date().isoformat(),
+            command=f"python -m benchmarks.train evaluate --number {args.number} "
+            f"--number-i2v {args.number_i2v} --steps {args.steps} --guidance {args.guidance:g}",
+        )
     print(markdown(result))
 
 

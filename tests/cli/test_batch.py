@@ -20,9 +20,7 @@ def _flags(tiny: str, **changes: Any) -> list[str]:
 
 
 def _hashes(ran: Any) -> dict[str, str]:
-    return {
-        line["item"]: line["latents_sha256"] for line in ran.lines if line["event"] == "clip"
-    }
+    return {line["item"]: line["latents_sha256"] for line in ran.lines if line["event"] == "clip"}
 
 
 def test_a_second_run_makes_only_what_is_missing(run: Any, tiny: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Flags come from the request's fields; only those that were given reach it; starting up stays light."""
+"""Flags come from the request's fields; only given ones reach it; starting up stays light."""
 
 import json
 import os
@@ -158,4 +158,3 @@ def test_verbose_shows_where_an_unforeseen_error_came_from(
     assert "by a test" in ran.err
     assert "Traceback" not in ran.err
     assert "Traceback" in run("generate", PROMPT, *small(tiny), "-v").err
-

@@ -1,4 +1,4 @@
-"""Flag over environment over named file over project over user over recipe, and the origin is known."""
+"""Flag over environment over named file over project over user over recipe; origins are known."""
 
 import json
 from pathlib import Path
@@ -106,9 +106,7 @@ def test_a_bad_file_is_named(run: Any, tiny: str, tmp_path: Path, text: str, sai
     assert said in ran.err
 
 
-def test_lists_from_the_environment(
-    run: Any, tiny: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lists_from_the_environment(run: Any, tiny: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for text in ("a.safetensors:0.5,b.safetensors", '["a.safetensors:0.5", "b.safetensors"]'):
         monkeypatch.setenv("VIDGEN_LORAS", text)
         loras = run("generate", PROMPT, *small(tiny), "--dry-run", "--json").last["plan"]["loras"]

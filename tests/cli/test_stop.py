@@ -1,4 +1,4 @@
-"""Stopping and failing: what is left on disk, what the program says, and how `decode` finishes it."""
+"""Stopping and failing: what is left on disk, what is said, and how `decode` finishes it."""
 
 import json
 import os

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from vidgen.events import CancelToken, Preview, Progress
 from vidgen.families import family
 from vidgen.inputs import Inputs
 from vidgen.latents import load_latents
+from vidgen.residency import Residency
 from vidgen.tiny import tiny_components, tiny_model
 
 T2V = Case(family("wan2.1-t2v"), "t2v")
@@ -236,7 +239,7 @@ def test_last_frame_reads_back(case: Case) -> None:
 def test_progress_previews_and_order() -> None:
     run = engine(TOY)
     events: list[Any] = []
-    run.run(make_plan(TOY), on=events.append)
+    run.run(make_plan(TOY, num_inference_steps=3), on=events.append)
     steps = [(e.stage, e.done, e.total) for e in events if isinstance(e, Progress)]
     assert steps == [
         ("encode", 1, 1), ("denoise", 1, 3), ("denoise", 2, 3), ("denoise", 3, 3),
@@ -343,6 +346,41 @@ def test_offload_changes_no_bit(offload: str) -> None:
     moved = engine(case, offload=offload).run(make_plan(case, offload=offload), inputs_of(case))
     assert torch.equal(plain.latents, moved.latents)
     assert frames_equal(plain, moved)
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.task != "t2v"], ids=lambda c: c.name)
+def test_the_vae_is_on_the_device_whenever_it_encodes(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = engine(case, offload="model")
+    vae, inside = run.components.vae, []
+    stock_encode, stock_visit = vae.encode, Residency.on_device
+
+    @contextmanager
+    def visit(self: Residency, part: Any) -> Iterator[None]:
+        inside.append(part)
+        with stock_visit(self, part):
+            yield
+        inside.remove(part)
+
+    def encode(*args: Any, **kwargs: Any) -> Any:
+        assert vae in inside
+        return stock_encode(*args, **kwargs)
+
+    monkeypatch.setattr(Residency, "on_device", visit)
+    monkeypatch.setattr(vae, "encode", encode)
+    run.run(make_plan(case, offload="model", num_inference_steps=2), inputs_of(case))
+    assert not inside
+
+
+def test_previews_show_the_given_frames() -> None:
+    case = Case(family("toyworld"), "flf2v")
+    run, events = engine(case), []
+    run.run(make_plan(case, num_inference_steps=4), inputs_of(case), on=events.append)
+    first, *_, last = [event.frames for event in events if isinstance(event, Preview)]
+    assert np.array_equal(first[0], last[0])
+    assert np.array_equal(first[-1], last[-1])
+    assert not np.array_equal(first[1], last[1])
 
 
 def test_engine_refuses_a_plan_for_other_weights() -> None:

@@ -44,4 +44,6 @@ def test_traps(text: str, name: str) -> None:
 
 
 def test_a_character_is_not_cut_from_its_marks() -> None:
-    assert safe_name("abcdefg" + "x\u0323\u0307", max_bytes=9) == "abcdefg"
+    assert safe_name("abcdefgq\u0323", max_bytes=9) == "abcdefg"
+    assert safe_name("abcdef\u2764\ufe0f", max_bytes=9) == "abcdef"
+    assert safe_name("abcdefgq\u0323", max_bytes=10) == "abcdefgq\u0323"

@@ -16,7 +16,7 @@ from tests.media.pictures import (
     scene,
 )
 from vidgen.errors import BadMedia, BadRequest, NotFound
-from vidgen.media import VideoWriter, probe_video, read_frame, read_still, read_video
+from vidgen.media import VideoWriter, probe_video, read_frame, read_recipe, read_still, read_video
 
 
 def foreign(path: Path, frames: np.ndarray, *options: str | Path, rate: str = "16") -> Path:
@@ -130,7 +130,9 @@ def test_ten_bits_keep_their_depth(tmp_path: Path) -> None:
     ],
 )
 def test_unusual_pixel_formats(tmp_path: Path, options: tuple[str, ...]) -> None:
-    source = np.repeat(np.array([[[[0.55, 0.5, 0.45]]]], np.float32), 64, 1).repeat(64, 2).repeat(2, 0)
+    source = (
+        np.repeat(np.array([[[[0.55, 0.5, 0.45]]]], np.float32), 64, 1).repeat(64, 2).repeat(2, 0)
+    )
     if "gray" in options:
         source[:] = 0.5
     # AVI calls packed RGB "BGR", so that one goes into another container.
@@ -155,6 +157,16 @@ def test_chunks_ranges_and_single_frames_agree(tmp_path: Path) -> None:
             read_video(path, start=start, stop=stop)
     with pytest.raises(BadRequest, match=r"use 0\.\.60"):
         read_frame(path, 61)
+
+
+@pytest.mark.parametrize("suffix", [".mp4", ".mkv", ".ts"])
+def test_every_single_frame_is_found_in_open_groups_of_pictures(tmp_path: Path, suffix: str) -> None:
+    grouping = ("-x264-params", "keyint=8:min-keyint=8:open-gop=1:bframes=3:scenecut=0")
+    path = foreign(tmp_path / f"a{suffix}", scene(26, 48, 32), "-c:v", "libx264", *grouping)
+    frames = whole(path)
+    assert len(frames) == 26
+    for index in range(26):
+        assert np.array_equal(read_frame(path, index), frames[index]), index
 
 
 def test_frames_that_an_edit_list_hides_do_not_count(tmp_path: Path) -> None:
@@ -234,13 +246,30 @@ def test_a_missing_range_is_assumed_and_said(tmp_path: Path) -> None:
 
 
 def test_a_playlist_cannot_make_us_open_other_files(tmp_path: Path) -> None:
-    secret = foreign(tmp_path / "secret.ts", scene(8, 64, 48), "-c:v", "libx264")
-    playlist = f"#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\n{secret}\n#EXT-X-ENDLIST\n"
-    script = f"ffconcat version 1.0\nfile '{secret}'\n"
-    for name, text in (("a.mp4", playlist), ("a.m3u8", playlist), ("b.mp4", script)):
-        (tmp_path / name).write_text(text)
-        with pytest.raises(BadMedia):
-            probe_video(tmp_path / name)
+    foreign(tmp_path / "secret.ts", scene(8, 64, 48), "-c:v", "libx264")
+    playlist = "#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nsecret.ts\n#EXT-X-ENDLIST\n"
+    path = tmp_path / "a.m3u8"
+    path.write_text(playlist)
+    assert b"frame=" in ffmpeg("-i", path, "-progress", "-", "-f", "null", "-")  # ffmpeg would
+    for name in ("a.m3u8", "a.mp4"):
+        (tmp_path / name).write_text(playlist)
+        for action in (probe_video, read_recipe):
+            with pytest.raises(BadMedia):
+                action(tmp_path / name)
+
+
+@pytest.mark.parametrize("suffix", [".ts", ".avi", ".mkv", ".mov", ".flv", ".h264", ".mpg"])
+def test_other_containers_start_where_they_start(tmp_path: Path, suffix: str) -> None:
+    source = scene(21, 64, 48)
+    codec = ("-c:v", "mpeg2video") if suffix == ".mpg" else ("-c:v", "libx264", "-bf", "2")
+    rate = "25" if suffix in (".h264", ".mpg") else "16"
+    path = foreign(tmp_path / f"a{suffix}", source, "-pix_fmt", "yuv420p", *codec, rate=rate)
+    info = probe_video(path)
+    assert (info.num_frames, info.fps) == (21, Fraction(rate))
+    frames = whole(path)
+    assert np.abs(frames - source).mean() < 0.03
+    for index in (0, 7, 20):
+        assert np.array_equal(read_frame(path, index), frames[index])
 
 
 def test_a_name_like_an_option_or_a_pattern_is_only_a_name(

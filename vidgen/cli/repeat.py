@@ -56,7 +56,8 @@ def repeat(
     """
     wanted = None if expect is None else _parse(expect)
     recipe = recipe_of(file)
-    request = parse_request(outweighed(recipe["request"], _overrides(flags)))
+    asked = {"model": recipe["plan"]["model"], **recipe["request"]}
+    request = parse_request(outweighed(asked, _overrides(flags)))
     settings = settings_of(common, running.given())
     home = home_of(common)
     device = find_device(settings, home, only_planning=False)

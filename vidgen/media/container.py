@@ -73,35 +73,42 @@ def video_stream(container: "InputContainer", name: str) -> "VideoStream":
     raise BadMedia(f"{name} holds no video.")
 
 
-def read_timing(container: "InputContainer", stream: "VideoStream", name: str) -> Timing:
-    """Walk over all packets without decoding; raises BadMedia if the header promises more than the
-    file holds.
+def scan_timing(path: str | Path) -> Timing:
+    """Walk over all packets without decoding.
+
+    Raises  BadMedia if the header promises more frames than the file holds
     """
-    shown: list[int | None] = []
-    stored = 0
-    for packet in container.demux(stream):
-        if packet.size:
-            stored += 1
-            if not packet.is_discard:
-                shown.append(packet.pts)
-    if stream.frames > stored:
-        raise BadMedia(
-            f"{name} is cut off: {stored} of its {stream.frames} frames are in the file."
-        )
-    if not shown:
-        raise BadMedia(f"{name} holds no frames.")
-    guesses = [
-        rate for rate in (stream.average_rate, stream.guessed_rate, stream.base_rate) if rate
-    ]
+    name = Path(path).name
+    with open_video(path) as container:
+        stream = video_stream(container, name)
+        shown: list[int | None] = []
+        stored = 0
+        for packet in container.demux(stream):
+            if packet.size:
+                stored += 1
+                if not packet.is_discard:
+                    shown.append(packet.pts)
+        if stream.frames > stored:
+            raise BadMedia(
+                f"{name} is cut off: {stored} of its {stream.frames} frames are in the file."
+            )
+        if not shown:
+            raise BadMedia(f"{name} holds no frames.")
+        rates = (stream.average_rate, stream.guessed_rate, stream.base_rate)
+        return _judge(shown, stream.time_base, [rate for rate in rates if rate])
+
+
+def _judge(shown: list[int | None], tick: Fraction | None, guesses: list[Fraction]) -> Timing:
+    """Find the rate on whose grid the frames lie; without one, the average."""
     pts = tuple(sorted(time for time in shown if time is not None))
-    tick = stream.time_base
+    guess = Fraction(guesses[0] if guesses else 25)
     if len(pts) != len(shown) or tick is None:
-        return Timing(len(shown), (), guesses[0] if guesses else Fraction(25), False)
+        return Timing(len(shown), (), guess, False)
     for rate in guesses:
         if _on_grid(pts, tick, rate):
             return Timing(len(pts), pts, Fraction(rate), False)
-    if len(pts) < 2 or pts[-1] == pts[0]:
-        return Timing(len(pts), pts, Fraction(guesses[0] if guesses else 25), False)
+    if pts[-1] == pts[0]:
+        return Timing(len(pts), pts, guess, False)
     return Timing(len(pts), pts, (len(pts) - 1) / ((pts[-1] - pts[0]) * tick), True)
 
 

@@ -67,7 +67,7 @@ class FileSink:
         self._pixels = profile.deep_pixels if deep else profile.pixels
         self._coding = coding_of(self._pixels)
         movable = profile.container in ("mp4", "mov")
-        flags = {"movflags": "use_metadata_tags"} if movable else {}
+        flags = {"movflags": "faststart+use_metadata_tags"} if movable else {}
         address = file_address(part)
         self._container = av.open(address, "w", format=profile.container, options=flags)
         self._container.metadata.update(tags)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from vidgen.adjustment import Adjustment
 from vidgen.errors import BadMedia, BadRequest
-from vidgen.media.container import Timing, open_video, read_timing, video_stream
+from vidgen.media.container import Timing, open_video, scan_timing, video_stream
 from vidgen.media.decode import Colours, find_colours, find_orientation, frame_to_rgb
 from vidgen.media.image import orient
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
 
 Float = npt.NDArray[np.float32]
+
+# Containers whose packets carry the time of showing; AVI, for one, has only that of decoding.
+_TRUSTED = ("mov", "matroska")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +67,9 @@ def probe_video(path: str | Path) -> VideoInfo:
     Raises  NotFound, BadMedia (damaged, cut off, not a video): one sentence
     """
     name = Path(path).name
+    timing = scan_timing(path)
     with open_video(path) as container:
         stream = video_stream(container, name)
-        timing = read_timing(container, stream, name)
-        container.seek(0)
         frame = next(container.decode(stream), None)
         if frame is None:
             raise BadMedia(f"{name} is damaged: none of its frames can be decoded.")
@@ -87,12 +89,12 @@ def read_video(
     if chunk < 1:
         raise BadRequest(f"chunk={chunk} is too small; use 1 or more.")
     name = Path(path).name
-    with open_video(path) as container:
-        count = read_timing(container, video_stream(container, name), name).num_frames
+    timing = scan_timing(path)
+    count = timing.num_frames
     stop = count if stop is None else stop
     if not 0 <= start < stop <= count:
         raise BadRequest(f"Frames {start}..{stop} are not in {name}, which has 0..{count}.")
-    return _read_chunks(path, start, stop, chunk)
+    return _read_chunks(path, timing, start, stop, chunk)
 
 
 def read_frame(path: str | Path, index: int) -> Float:
@@ -101,12 +103,12 @@ def read_frame(path: str | Path, index: int) -> Float:
     Raises  BadRequest (no such frame), NotFound, BadMedia
     """
     name = Path(path).name
-    with open_video(path) as container:
-        count = read_timing(container, video_stream(container, name), name).num_frames
+    timing = scan_timing(path)
+    count = timing.num_frames
     if not -count <= index < count:
         raise BadRequest(f"Frame {index} is not in {name}, which has {count}; use 0..{count - 1}.")
     index %= count
-    frame: Float = next(_read_chunks(path, index, index + 1, 1))[0]
+    frame: Float = next(_read_chunks(path, timing, index, index + 1, 1))[0]
     return frame
 
 
@@ -141,11 +143,12 @@ def read_still(path: str | Path, *, max_side: int | None = None) -> npt.NDArray[
     return np.asarray(picture)
 
 
-def _read_chunks(path: str | Path, start: int, stop: int, chunk: int) -> Iterator[Float]:
+def _read_chunks(
+    path: str | Path, timing: Timing, start: int, stop: int, chunk: int
+) -> Iterator[Float]:
     name = Path(path).name
     with open_video(path) as container:
         stream = video_stream(container, name)
-        timing = read_timing(container, stream, name)
         frames = islice(_frames_from(container, stream, timing, start), stop - start)
         colours: Colours | None = None
         batch: list[Float] = []
@@ -169,21 +172,25 @@ def _read_chunks(path: str | Path, start: int, stop: int, chunk: int) -> Iterato
 def _frames_from(
     container: "InputContainer", stream: "VideoStream", timing: Timing, start: int
 ) -> Iterator["VideoFrame"]:
-    """Decode from frame `start` on, jumping to the key frame before it where the file tells
-    times.
+    """Decode from frame `start` on, jumping to the key frame before it where times can be
+    trusted.
     """
-    if start and timing.pts:
+    if start and timing.pts and container.format.name.startswith(_TRUSTED):
         wanted = timing.pts[start]
         container.seek(wanted, stream=stream, backward=True)
-        frames = container.decode(stream)
+        frames = (frame for frame in container.decode(stream) if _time_of(frame) >= wanted)
         first = next(frames, None)
-        if first is not None and first.pts is not None and first.pts <= wanted:
-            if first.pts == wanted:
-                yield first
-            yield from (frame for frame in frames if frame.pts is not None and frame.pts >= wanted)
+        if first is not None and first.pts == wanted:
+            yield first
+            yield from frames
             return
-    container.seek(0)
+        # The key frame found lies behind the wanted frame (open groups of pictures).
+        container.seek(0)
     yield from islice(container.decode(stream), start, None)
+
+
+def _time_of(frame: "VideoFrame") -> int:
+    return -1 if frame.pts is None else frame.pts
 
 
 def _describe(
