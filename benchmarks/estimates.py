@@ -24,7 +24,7 @@ from vidgen.workload import Workload
 Kind = Literal["eager", "compiled"]
 Scope = Literal["step", "denoise", "total"]
 
-# Sustained Tflop/s of what Vidgen does not do yet: (sage attention, fp8 products), note section 4.
+# Sustained Tflop/s of what Vidgen does not do yet: (sage attention, fp8 products).
 FLASH_2_ON_HOPPER = 350.0  # exact attention by FlashAttention 2, the same note
 FAST: dict[str, tuple[float, float]] = {
     "nvidia-h100": (780, 1000),
@@ -77,7 +77,7 @@ _I480, _I720 = "wan2.1-i2v-14b-480p", "wan2.1-i2v-14b-720p"
 _SMALL, _LARGE = "wan2.1-t2v-1.3b", "wan2.1-t2v-14b"
 _H100, _H200, _A800 = "nvidia-h100", "nvidia-h200", "nvidia-a800-80gb"
 _4090, _4090D, _5090 = "nvidia-rtx-4090", "nvidia-rtx-4090d", "nvidia-rtx-5090"
-_GUESS = "the note assumes the setting"
+_GUESS = "the source leaves the setting open; assumed"
 
 TIMINGS: tuple[Timing, ...] = (
     Timing("VSA's dense 1.3B", _H100, _SMALL, 832, 448, 61, 50, 31, "denoise",
@@ -87,7 +87,7 @@ TIMINGS: tuple[Timing, ...] = (
     Timing("SGLang 1.3B", _H100, _SMALL, *_480, 50, 47.8, "total",
            "SGLang deployment_cookbook", kind="compiled", doubt="GPU not stated"),
     Timing("LightX2V 1.3B", _H100, _SMALL, *_480, 50, 58, "total",
-           "research note, section 4", doubt=f"{_GUESS}: eager, exact attention"),
+           "LightX2V's published comparison", doubt=f"{_GUESS}: eager, exact attention"),
     Timing("diffusers", _H100, _I480, *_480, 40, 9.77, "step", _LIGHT, flash_2=True),
     Timing("xDiT", _H100, _I480, *_480, 40, 8.93, "step", _LIGHT, flash_2=True),
     Timing("FastVideo", _H100, _I480, *_480, 40, 7.35, "step", _LIGHT),

@@ -82,7 +82,7 @@ def test_flops_are_per_clip():
     assert cost.flops["attention"] == 7 * one["attention"]
     assert sum(forward_flops(work).values()) == pytest.approx(283.0e12, rel=0.01)
     assert cost.flops["vae_decode"] == pytest.approx(275e12, rel=0.01)
-    # The note's 9.5 leaves out the attention of the text encoder.
+    # A published 9.5 leaves out the attention of the text encoder.
     assert cost.flops["text"] == pytest.approx(9.5e12, rel=0.03)
 
 
@@ -232,7 +232,7 @@ def test_more_never_costs_less(name, device, offload, frames, rows, columns, for
 
 
 def test_published_timings():
-    """In-sample: the note chose its constants with most of these rows in sight."""
+    """In-sample: the device table was chosen with most of these rows in sight."""
     records = estimates.measure()
     found = estimates.summary(records)
     assert found["rows"] == len(records) >= 30

@@ -164,7 +164,7 @@ def test_defaults_are_those_of_transformers(config, defaults):
         ("wan2.2-ti2v-5b", 1280, 704, 121, 517.0, 2011),
     ],
 )
-def test_figures_of_the_research_note(name, width, height, frames, tflop, vae_tflop):
+def test_published_figures(name, width, height, frames, tflop, vae_tflop):
     """The figures that performance.md 4 took from torch's counter at full size."""
     model = resolve(name)
     stride = model.family.vae_spatial
