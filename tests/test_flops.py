@@ -165,7 +165,7 @@ def test_defaults_are_those_of_transformers(config, defaults):
     ],
 )
 def test_published_figures(name, width, height, frames, tflop, vae_tflop):
-    """The figures that performance.md 4 took from torch's counter at full size."""
+    """The figures that were taken from torch's counter at full size."""
     model = resolve(name)
     stride = model.family.vae_spatial
     latent = ((frames - 1) // 4 + 1, height // stride, width // stride)

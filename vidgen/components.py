@@ -3,14 +3,16 @@
 import gc
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 
-from vidgen.errors import NotFound
+from vidgen.errors import NotFound, Unsupported, VidgenError
 from vidgen.hub import cached_folder, fetch
 from vidgen.models import Model, refuse_pickles
 from vidgen.workload import Dtype
@@ -20,6 +22,9 @@ DTYPES: dict[Dtype, torch.dtype] = {
     "bfloat16": torch.bfloat16,
     "float16": torch.float16,
 }
+
+
+CLASSES = ("WanTransformer3DModel", "WanVACETransformer3DModel", "AutoencoderKLWan")
 
 
 @dataclass(slots=True)
@@ -74,7 +79,28 @@ def load_components(
 
     The VAE and the CLIP tower stay in fp32: their rounding seeds the whole trajectory.
     decoder_only  load the VAE and nothing else, which suffices to decode
+    Raises        NotFound when a part is missing or damaged, Unsupported for an unknown class
     """
+    with _explained(folder):
+        return _load(folder, dtype, vae_dtype, decoder_only=decoder_only)
+
+
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    """Say in one sentence why weights cannot be loaded."""
+    try:
+        yield
+    except VidgenError:
+        raise
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise NotFound(
+            f"The weights in {folder} cannot be loaded ({reason}); fetch the model again.",
+            field="model",
+        ) from error
+
+
+def _load(folder: Path, dtype: Dtype, vae_dtype: Dtype, *, decoder_only: bool) -> Components:
     import diffusers
     from transformers import AutoTokenizer, CLIPImageProcessor, CLIPVisionModel, UMT5EncoderModel
 
@@ -83,15 +109,21 @@ def load_components(
     def part(name: str, number: torch.dtype) -> Any:
         if index.get(name, [None])[0] is None or (decoder_only and name != "vae"):
             return None
+        if index[name][1] not in CLASSES:
+            raise Unsupported(
+                f"{folder} wants {index[name][1]} as its {name}; Vidgen runs {', '.join(CLASSES)}.",
+                field="model",
+            )
         cls = getattr(diffusers, index[name][1])
         return cls.from_pretrained(
-            folder, subfolder=name, torch_dtype=number, use_safetensors=True, local_files_only=True
+            folder, subfolder=name, dtype=number, use_safetensors=True, local_files_only=True
         ).eval()
 
     def text_encoder() -> Any:
-        return UMT5EncoderModel.from_pretrained(
-            folder / "text_encoder", dtype=DTYPES[dtype], use_safetensors=True
-        ).eval()
+        with _explained(folder):
+            return UMT5EncoderModel.from_pretrained(
+                folder / "text_encoder", dtype=DTYPES[dtype], use_safetensors=True
+            ).eval()
 
     image_encoder = image_processor = None
     if index.get("image_encoder", [None])[0] is not None and not decoder_only:

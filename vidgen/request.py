@@ -361,7 +361,7 @@ def canonical_names(data: Mapping[str, Any]) -> dict[str, Any]:
 
     size "832x480" or "832*480", target_shape [h, w] and aspect "16:9" with resolution "480p"
     become width and height; seed -1 becomes None; num_frames "5s" becomes seconds.
-    Raises ValueError for an unknown name (with the nearest known ones) and for one field given twice.
+    Raises ValueError for an unknown name (with the nearest known ones) and a field given twice.
     """
     known = {word: name for name, info in fields().items() for word in (name, *aliases_of(info))}
     out: dict[str, Any] = {}

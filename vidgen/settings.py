@@ -123,7 +123,7 @@ def _layer(data: Mapping[str, Any], origin: str) -> dict[str, Setting]:
     named = {name.replace("-", "_"): value for name, value in data.items()}
     own = {name: named.pop(name) for name in OWN if name in named}
     try:
-        request = canonical_names(named)
+        request = listed(canonical_names(named))
     except ValueError as error:
         where = "" if origin == "flag" else f"{origin}: "
         raise BadRequest(f"{where}{error}.", field=None) from None
@@ -147,7 +147,7 @@ def from_environment(environ: Mapping[str, str]) -> dict[str, Setting]:
             if near:
                 raise BadRequest(f"{variable} is not a setting; did you mean {near[0]}?")
         elif name not in _ELSEWHERE:
-            layer = _layer({name: _as_listed(name, environ[variable])}, variable)
+            layer = _layer({name: environ[variable]}, variable)
             for field, item in layer.items():
                 if field in out:
                     raise BadRequest(
@@ -165,12 +165,16 @@ def environment_names() -> dict[str, str]:
     return {PREFIX + name.upper(): name for name in names}
 
 
-def _as_listed(name: str, text: str) -> Any:
-    """A field that takes several values is a JSON list or separated by commas."""
-    known = {alias: key for key, info in fields().items() for alias in (key, *aliases_of(info))}
-    info = fields().get(known.get(name, ""))
-    if info is None or info.default != ():
-        return text
+def listed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Read texts of fields that take several values: a JSON list, or separated by commas."""
+    several = {name for name, info in fields().items() if info.default == ()}
+    return {
+        name: _split(value) if name in several and isinstance(value, str) else value
+        for name, value in data.items()
+    }
+
+
+def _split(text: str) -> Any:
     return json.loads(text) if text.lstrip().startswith("[") else text.split(",")
 
 

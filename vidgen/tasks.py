@@ -12,6 +12,8 @@ from vidgen.models import Model
 from vidgen.request import VideoRequest
 from vidgen.sizing import Size, frames_for, legal_frames, legal_size, same_area
 
+SIZE_MARGIN = 1.1  # a model copes with a little more than it has seen
+
 # H.264, H.265 and VP9 in 4:2:0 store colour for 2x2 pixels.
 EVEN_FORMATS = frozenset({"mp4", "mp4-10", "webm", "prores"})
 
@@ -190,7 +192,7 @@ def _num_frames(
         return _frames_of_video(request, len(inputs.video), family, fps, rule, found)
     if request.seconds is not None:
         frames = frames_for(request.seconds, fps, family)
-        used = float(frames / fps)
+        used = round(float(frames / fps), 6)
         if abs(used - request.seconds) > 1e-9:
             why = f"{rule}; {frames} frames at {fps} fps"
             found.append(Adjustment("seconds", request.seconds, used, why))
@@ -304,7 +306,7 @@ def _notes(size: Size, num_frames: int, family: Family) -> tuple[str, ...]:
             f"{num_frames} frames is beyond the {recipe.max_frames_seen} the model was trained "
             "on: expect repetition or burnt first frames; chain clips for longer video."
         )
-    if size.width * size.height > recipe.max_pixels_seen:
+    if size.width * size.height > SIZE_MARGIN * recipe.max_pixels_seen:
         notes.append(
             f"{size.width}x{size.height} is larger than the model was trained on: expect "
             "doubled or broken structure."

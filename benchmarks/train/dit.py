@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast, UMT5EncoderModel
 
 from benchmarks.train.data import draw_batch, open_shards
-from benchmarks.train.forward import velocity_and_tap
+from benchmarks.train.forward import velocity_and_states
+from benchmarks.train.grow import copy_grown
 from benchmarks.train.optim import Average, Muon
 from benchmarks.train.peers import Peers
 from benchmarks.train.run import Run
@@ -56,6 +57,7 @@ class Settings:
 
     shift           skews noise levels towards noise: median = shift / (1 + shift)
     uniform_share   share of samples whose noise level is uniform instead, 0..1
+    high_share      share whose noise level is uniform in 0.9..1, where the layout is decided
     """
 
     layers: int = 4
@@ -63,7 +65,8 @@ class Settings:
     lr: float = 1.5e-3
     muon_lr: float = 2e-3
     shift: float = 4.0
-    uniform_share: float = 0.25
+    uniform_share: float = 0.2
+    high_share: float = 0.15
     ema: float = 0.999
     probe_weight: float = 0.5
     shape: tuple[int, int, int] = BASE_SHAPE
@@ -71,18 +74,19 @@ class Settings:
 
 
 class Model(nn.Module):
-    """Transformer and text encoder, and a probe that only helps them train.
+    """Transformer and text encoder, and two probes that only help them train.
 
-    The probe reads from the hidden states in the middle of the network where the object is and
-    what it is; it gives layout and binding a direct signal and is not exported.
+    One reads a token's place after the first block, the other where the object is and what it is
+    before the last one: layout and binding get a direct signal. They are not exported.
     """
 
     def __init__(self, layers: int) -> None:
         super().__init__()
         self.dit = WanTransformer3DModel(**CONFIG, num_layers=layers)
         self.text: UMT5EncoderModel = build_text_encoder()
-        self.tap = (layers + 1) // 2
-        self.probe = nn.Linear(self.dit.proj_out.in_features, 7 + len(ATTRIBUTE_VALUES))
+        width = self.dit.proj_out.in_features
+        self.place_probe = nn.Linear(width, 3)
+        self.scene_probe = nn.Linear(width, 4 + len(ATTRIBUTE_VALUES))
         nn.init.zeros_(self.dit.proj_out.weight)
         nn.init.zeros_(self.dit.proj_out.bias)
 
@@ -108,7 +112,9 @@ def draw_sigmas(rng: np.random.Generator, size: int, settings: Settings) -> Tens
     normal = 1 / (1 + np.exp(-rng.standard_normal(size)))
     shifted = settings.shift * normal / (1 + (settings.shift - 1) * normal)
     uniform = rng.random(size)
-    chosen = np.where(rng.random(size) < settings.uniform_share, uniform, shifted)
+    draw = rng.random(size)
+    chosen = np.where(draw < settings.uniform_share, uniform, shifted)
+    chosen = np.where(draw > 1 - settings.high_share, 0.9 + 0.1 * uniform, chosen)
     return torch.from_numpy(chosen.astype(np.float32))
 
 
@@ -119,7 +125,7 @@ def flow_loss(
 
     latents     [b, z, f + 1, r, c]; the extra frame replaces a pinned last frame in half the
                 samples, as an engine pins a still picture
-    Returns     the error, and what the probe reads from the middle of the network [b, n, k]
+    Returns     the error, and what the probes read in the middle of the network [b, n, k]
     """
     clean, held = latents[:, :, :-1], latents[:, :, -1]
     swap = pins[:, -1] & (torch.rand(len(pins)) < 0.5).to(pins.device)
@@ -129,13 +135,14 @@ def flow_loss(
     level = sigma_bf[:, None, :, None, None]
     noise = torch.randn_like(clean)
     noisy = torch.lerp(clean, noise, level)
-    predicted, tapped = velocity_and_tap(model.dit, noisy, sigma_bf, text, model.tap)
+    predicted, states = velocity_and_states(model.dit, noisy, sigma_bf, text)
+    probed = [model.place_probe(states[0]), model.scene_probe(states[-2])]
     error_bf = (predicted - (noise - clean)).square().mean(dim=(1, 3, 4))
-    return (error_bf * ~pins).sum(dim=1) / (~pins).sum(dim=1), model.probe(tapped)
+    return (error_bf * ~pins).sum(dim=1) / (~pins).sum(dim=1), torch.cat(probed, dim=-1)
 
 
 def probe_targets(scenes: list[Scene], covers: Tensor) -> Tensor:
-    """What the probe should read at each token: [b, n, 7 + attribute values].
+    """What the probes should read at each token: [b, n, 7 + attribute values].
 
     covers      [b, f, r, c]
     The token's place in time, height and width (-0.5..0.5), which rotary attention knows only from
@@ -217,10 +224,12 @@ class Trainer:
         torch.manual_seed(int(self.rng.integers(2**31)))
 
     def start_from(self, folder: Path) -> None:
-        """Take the weights of a shipped pipeline folder; optimisers and probe start fresh."""
-        for part, name in ((self.model.dit, "transformer"), (self.model.text, "text_encoder")):
-            source = type(part).from_pretrained(folder / name)
-            part.load_state_dict(source.state_dict())
+        """Take the weights of a shipped pipeline folder, growing the transformer if asked for more
+        blocks; optimisers and probes start fresh.
+        """
+        copy_grown(WanTransformer3DModel.from_pretrained(folder / "transformer"), self.model.dit)
+        text = UMT5EncoderModel.from_pretrained(folder / "text_encoder")
+        self.model.text.load_state_dict(text.state_dict())
         self.average = Average(self.model, self.settings.ema)
 
     def warm_up_text(self, num_steps: int) -> float:

@@ -17,13 +17,13 @@ from torch import Tensor
 
 def velocity(dit: WanTransformer3DModel, x_bzfrc: Tensor, sigma_bf: Tensor, text: Tensor) -> Tensor:
     """The velocity [b, z, f, r, c] with one noise level per latent frame."""
-    return velocity_and_tap(dit, x_bzfrc, sigma_bf, text, 0)[0]
+    return velocity_and_states(dit, x_bzfrc, sigma_bf, text)[0]
 
 
-def velocity_and_tap(
-    dit: WanTransformer3DModel, x_bzfrc: Tensor, sigma_bf: Tensor, text: Tensor, tap: int
-) -> tuple[Tensor, Tensor]:
-    """The velocity, and the hidden states [b, n, d] after `tap` blocks.
+def velocity_and_states(
+    dit: WanTransformer3DModel, x_bzfrc: Tensor, sigma_bf: Tensor, text: Tensor
+) -> tuple[Tensor, list[Tensor]]:
+    """The velocity, and the hidden states [b, n, d] after each block.
 
     Equals `dit(x, 1000 * sigma per token, text)`; time embedding and modulation are computed once
     per frame instead of once per token.
@@ -38,16 +38,15 @@ def velocity_and_tap(
         (1000 * sigma_bf).flatten(), text, None, timestep_seq_len=frames
     )
     modulation_bf6d = torch.unflatten(modulation, 2, (6, -1))
-    tapped = h_bnd
-    for index, block in enumerate(dit.blocks, start=1):
+    states = []
+    for block in dit.blocks:
         h_bnd = run_block(block, h_bnd, text, modulation_bf6d, turn_n1d)
-        if index == tap:
-            tapped = h_bnd
+        states.append(h_bnd)
     table = dit.scale_shift_table.unsqueeze(0) + temb.unsqueeze(2)
     shift, scale = table.unbind(dim=2)
     out = dit.proj_out(_modulate(dit.norm_out(h_bnd), shift, scale))
     out = out.reshape(len(out), frames, rows, columns, 2, 2, -1)
-    return out.permute(0, 6, 1, 2, 4, 3, 5).flatten(5, 6).flatten(3, 4), tapped
+    return out.permute(0, 6, 1, 2, 4, 3, 5).flatten(5, 6).flatten(3, 4), states
 
 
 def run_block(

@@ -92,6 +92,7 @@ def test_images_and_lines_with_their_own_settings(run: Any, tiny: str, tmp_path:
         ("p.txt", "a ball", ["--grid", "cfg=1", "--grid", "cfg=2"], "once"),
         ("p.txt", "a ball", ["--images", "none/*.png"], "none/*.png"),
         ("p.txt", "a ball", ["--max-fail", "0"], "1 or more"),
+        ("p.csv", "prompt,image\na ball,x.png", ["--images", "p.csv"], "--images"),
         ("p.doc", "a ball", [], ".csv"),
         ("p.jsonl", '{"prompt": "a"}\n{"prompt": "b", "steps": 900}', [], "p.jsonl:2"),
         ("p.jsonl", "[1]", [], "p.jsonl:1"),

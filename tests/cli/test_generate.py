@@ -32,6 +32,7 @@ def test_json_lines_tell_the_whole_story(run: Any, tiny: str, tmp_path: Path) ->
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["a.mp4"]
     with Image.open("a.png") as sheet:
         assert sheet.width > 5 * 192
+    assert run("info", "a.png", "--json").last["recipe"]["latents_sha256"] == clip["latents_sha256"]
     with Image.open("a.webp") as preview:
         assert getattr(preview, "n_frames", 1) == 3
 

@@ -1,6 +1,8 @@
 """A file's clip comes again from its recipe, in another process and after the file was handled."""
 
 import json
+import subprocess
+import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -111,6 +113,17 @@ def test_info_of_a_stranger_s_file(run: Any, tmp_path: Path) -> None:
     assert run("info", "absent.mp4").code == 4
     (tmp_path / "text.mp4").write_text("no video", "utf-8")
     assert run("info", "text.mp4").code == 2
+
+
+def test_info_loads_no_model_library(made: Path) -> None:
+    code = (
+        "import sys\n"
+        "from vidgen.cli.main import main\n"
+        f"code = main(['info', {str(made)!r}])\n"
+        "print(code, [n for n in ('torch', 'diffusers', 'transformers') if n in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "0 []"
 
 
 def test_finish_makes_what_is_asked(run: Any, made: Path) -> None:

@@ -129,5 +129,10 @@ def test_set_changes_one_line_and_refuses_what_is_illegal(run: Any, tmp_path: Pa
         assert ran.code == 2
         assert said in ran.err
     assert (home / "vidgen.toml").read_text("utf-8") == text
+    assert (
+        run("config", "set", "loras", "a.safetensors:0.5,b.safetensors", "--home", home).code == 0
+    )
+    shown = run("config", "show", "--home", home, "--json").last["settings"]
+    assert shown["loras"] == "['a.safetensors:0.5', 'b.safetensors']"
     shown = json.loads(run("config", "path", "--home", home, "--json").out)
     assert shown["files"] == ["vidgen.toml", str(home / "vidgen.toml")]

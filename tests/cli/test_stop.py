@@ -20,6 +20,7 @@ from vidgen.cli.report import Reporter
 from vidgen.events import Progress
 
 LATENTS = "a.mp4.latents.safetensors"
+PROGRESS = Reporter.progress
 
 
 def _frames(path: Path | str) -> Any:
@@ -33,11 +34,9 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int, int], list[Progre
 
     def arm(stage: str, done: int, times: int = 1) -> list[Progress]:
         seen: list[Progress] = []
-        honest = Reporter.progress
-
         def progress(self: Reporter, event: Progress, clip: int, clips: int) -> None:
             seen.append(event)
-            honest(self, event, clip, clips)
+            PROGRESS(self, event, clip, clips)
             if (event.stage, event.done) == (stage, done):
                 for _ in range(times):
                     os.kill(os.getpid(), signal.SIGINT)
@@ -74,7 +73,12 @@ def test_ctrl_c_during_decode_keeps_the_latents(
     run: Any, tiny: str, tmp_path: Path, at: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run("generate", PROMPT, *small(tiny, frames=17), "--out", "whole.mp4").code == 0
+    old = tmp_path / LATENTS
+    old.write_bytes(b"of an earlier run")
     with monkeypatch.context():
+        at("denoise", 1)
+        assert run("generate", PROMPT, *small(tiny, frames=17), "--out", "a.mp4").code == 130
+        assert old.read_bytes() == b"of an earlier run"
         at("decode", 2)
         ran = run("generate", PROMPT, *small(tiny, frames=17), "--out", "a.mp4")
     monkeypatch.undo()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.media.pictures import NTSC, ffmpeg, patch_middles, patches, scene
-from vidgen.errors import BadMedia, BadRequest, Cancelled, NotFound, VidgenError
+from vidgen.errors import BadMedia, BadRequest, Cancelled, DoesNotFit, NotFound, VidgenError
 from vidgen.media import (
     PROFILES,
     VideoWriter,
@@ -33,7 +33,7 @@ def clip(
     recipe = json.dumps({"prompt": PROMPT}, ensure_ascii=False)
     height, width = frames.shape[1:3]
     with VideoWriter(
-        path, width=width, height=height, fps=fps, profile=profile, recipe=recipe
+        path, width=width, height=height, fps=fps, profile=profile, recipe=recipe, title="Ein Hund"
     ) as writer:
         writer.write(frames)
     return path
@@ -63,6 +63,9 @@ def history(path: Path) -> list[dict[str, object]]:
     """The finishing steps, after checking that the first recipe is still there."""
     recipe = json.loads(read_recipe(path) or "{}")
     assert recipe["prompt"] == PROMPT
+    if path.is_file() and path.suffix != ".gif":
+        with av.open(str(path)) as container:
+            assert container.metadata["title"] == "Ein Hund"
     steps = recipe["finish"]
     assert isinstance(steps, list)
     return steps
@@ -328,6 +331,16 @@ def test_ffmpegs_own_words_reach_the_user(tmp_path: Path, monkeypatch: pytest.Mo
     assert [file.name for file in tmp_path.iterdir()] == ["a.mp4"]
 
 
+def test_a_full_disk_is_told(tmp_path: Path) -> None:
+    """A real one: /dev/full takes nothing."""
+    from vidgen.media.ffmpeg_run import ffmpeg_program, run_ffmpeg
+
+    source = clip(tmp_path / "a.mp4", patches(4, 64))
+    command = [ffmpeg_program(), "-y", "-i", str(source), "-f", "matroska", "/dev/full"]
+    with pytest.raises(DoesNotFit, match=r"disk is full while making b\.mkv"):
+        run_ffmpeg(command, name="b.mkv", num_frames=4)
+
+
 def test_awkward_names_and_huge_recipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     recipe = json.dumps({"prompt": PROMPT, "long": "x" * 300_000})
@@ -345,6 +358,9 @@ def test_targets_are_checked(tmp_path: Path) -> None:
     source = clip(tmp_path / "a.mp4", patches(3, 64))
     with pytest.raises(BadRequest, match=r"must end in one of \.gif, \.mkv, \.mov, \.mp4, \.webm"):
         finish_video(source, tmp_path / "b.avi")
+    with pytest.raises(BadRequest, match=r"crf=99 is outside 1\.\.51 for mp4"):
+        finish_video(source, tmp_path / "b.mp4", crf=99)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.mp4"]
     with pytest.raises(BadRequest, match=r"must end in \.mkv for master"):
         finish_video(source, tmp_path / "b.mp4", profile="master")
     deep = clip(tmp_path / "deep.mp4", patches(3, 64), profile="mp4-10")

@@ -160,7 +160,7 @@ def test_chunks_ranges_and_single_frames_agree(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".mp4", ".mkv", ".ts"])
-def test_every_single_frame_is_found_in_open_groups_of_pictures(tmp_path: Path, suffix: str) -> None:
+def test_every_single_frame_is_found_in_open_groups(tmp_path: Path, suffix: str) -> None:
     grouping = ("-x264-params", "keyint=8:min-keyint=8:open-gop=1:bframes=3:scenecut=0")
     path = foreign(tmp_path / f"a{suffix}", scene(26, 48, 32), "-c:v", "libx264", *grouping)
     frames = whole(path)

@@ -81,6 +81,19 @@ def test_png_folder_holds_sixteen_bits_facts_and_recipe(tmp_path: Path) -> None:
     assert sorted(file.name for file in folder.iterdir())[-1] == "frame_000002.png"
 
 
+def test_a_folder_and_a_file_replace_each_other(tmp_path: Path) -> None:
+    target = tmp_path / "clip"
+    target.write_text("a file of that name")
+    write(target, patches(2, 32, 16), profile="png")
+    assert len(list(target.glob("frame_*.png"))) == 2
+    movie = tmp_path / "clip.mp4"
+    movie.mkdir()
+    (movie / "old").write_text("x")
+    write(movie, patches(2, 32, 16))
+    assert movie.is_file()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["clip", "clip.mp4"]
+
+
 def test_mp4_starts_playing_at_once_and_seeks(tmp_path: Path) -> None:
     path = write(tmp_path / "clip.mp4", scene(100, 64, 48), Fraction(16), title="ein Hund 🐕")
     order = boxes(path)
@@ -253,6 +266,7 @@ def test_refusals_are_one_sentence(tmp_path: Path) -> None:
         ({"profile": "avi"}, "profile='avi' is unknown"),
         ({"profile": "webm"}, r"does not end in \.webm.*use clip\.webm"),
         ({"fps": Fraction(0)}, "fps=0 is outside"),
+        ({"fps": Fraction(23.976)}, "too fine for a file; use 2997/125"),
         ({"crf": 99}, "crf=99 is outside 1..51"),
         ({"crop": (66, 64)}, "crop=66x64 is larger"),
         ({"width": 0}, "holds no pixels"),

@@ -11,6 +11,7 @@ from benchmarks.train.data import draw_batch, open_shards, write_shard
 from benchmarks.train.evaluate import image_to_video, text_to_video, wilson
 from benchmarks.train.export import export, load_model, load_t2v
 from benchmarks.train.forward import velocity
+from benchmarks.train.grow import copy_grown
 from benchmarks.train.optim import Average, orthogonalise
 from benchmarks.train.world import BASE_SHAPE
 
@@ -97,6 +98,19 @@ def test_the_export_loads_in_stock_pipelines_with_the_same_results(work: Path) -
     assert clip.shape == (17, 96, 96, 3)
     (moved,) = image_to_video(pipeline, ["a red ball"], [clip[0]], num_steps=2)
     assert moved.shape == clip.shape
+
+
+def test_a_grown_transformer_gives_the_same_results() -> None:
+    torch.manual_seed(0)
+    source, target = dit.Model(layers=2).dit, dit.Model(layers=4).dit
+    torch.nn.init.normal_(source.proj_out.weight)
+    copy_grown(source, target)
+    x, sigma, text = torch.randn(1, 16, 5, 12, 12), torch.rand(1, 5), torch.randn(1, 32, 64)
+    with torch.no_grad():
+        small, grown = velocity(source, x, sigma, text), velocity(target, x, sigma, text)
+    assert torch.allclose(small, grown, atol=1e-5)
+    with pytest.raises(ValueError, match="never dropped"):
+        copy_grown(target, source)
 
 
 def test_muon_s_update_is_nearly_orthogonal() -> None:

@@ -20,6 +20,7 @@ from vidgen.cli.options import (
     Running,
     RunningOf,
     flags_given,
+    flowing,
 )
 from vidgen.cli.place import find_device, home_of, settings_of
 from vidgen.cli.report import Reporter, table
@@ -41,6 +42,7 @@ class Job:
     done: Path | None
 
 
+@flowing
 def batch(
     file: Annotated[Path, Parameter(help=".txt: prompts, one a line; .jsonl, .csv: requests.")],
     /,
@@ -61,7 +63,9 @@ def batch(
     max_fail: Annotated[
         int | None, Parameter(help="Stop after this many failed items; go on to the end without.")
     ] = None,
-    dry_run: Annotated[bool, Parameter(help="Print a table of what would be made.")] = False,
+    dry_run: Annotated[
+        bool, Parameter(help="Print a table of what would be made.", show_default=False)
+    ] = False,
     flags: FlagsOf = RequestFlags(),  # noqa: B008 - frozen
     running: RunningOf = Running(),  # noqa: B008 - frozen
     common: CommonOf = Common(),  # noqa: B008 - frozen
@@ -89,7 +93,7 @@ def batch(
     items = make_items(
         settings.request(), read_prompts(file), find_images(images), read_grid(grid or []), seed
     )
-    jobs = _plan_all(items, manifest, device.profile, given_out=out)
+    jobs = _plan_all(items, manifest, device.profile, out, must_fit=not dry_run)
     todo = [job for job in jobs if job.done is None]
     check_room([job.plan for job in todo], out.absolute())
     if dry_run:
@@ -107,8 +111,8 @@ def batch(
         for number, job in enumerate(ordered, start=1):
             if not _make(job, out, template, number, len(ordered), maker, manifest, reporter):
                 failed += 1
-                if max_fail is not None and failed >= max_fail:
-                    break
+            if failed == max_fail:
+                break
     made = sum(1 for job in jobs if manifest.file_of(job.item) is not None)
     reporter.emit("result", items=len(jobs), finished=made, failed=failed)
     reporter.say(f"{made} of {len(jobs)} clips in {out}, {failed} failed")
@@ -116,14 +120,21 @@ def batch(
 
 
 def _plan_all(
-    items: Sequence[Item], manifest: Manifest, device: DeviceProfile, *, given_out: Path
+    items: Sequence[Item],
+    manifest: Manifest,
+    device: DeviceProfile,
+    folder: Path,
+    *,
+    must_fit: bool,
 ) -> list[Job]:
     """Plan every item, so that a mistake in the last line is told before the first clip."""
     jobs = []
     for item in items:
         try:
             made = plan(item.request, device)
-            new_writer(given_out / f"x{_suffix(made)}", plan_facts(made))
+            new_writer(folder / f"x{_suffix(made)}", plan_facts(made))
+            if must_fit:
+                made.check_fits()
         except VidgenError as error:
             error.message = f"{item.where}: {error.message}"
             raise
@@ -151,7 +162,8 @@ def _make(
     path = clip_paths(None, template, job.plan, folder=folder)[0]
     try:
         made = maker.make(job.plan, path, clip=number, clips=count)
-    except Cancelled:
+    except Cancelled as error:
+        error.message += " Finished clips are kept; the same command goes on with the rest."
         raise
     except VidgenError as error:
         reporter.emit("failed", item=job.item.id, where=job.item.where, error=error.as_dict())

@@ -15,7 +15,7 @@ from vidgen.cli.naming import request_id
 from vidgen.errors import BadRequest, NotFound
 from vidgen.recipe import file_fingerprints
 from vidgen.request import VideoRequest, canonical_names, parse_request
-from vidgen.settings import outweighed
+from vidgen.settings import listed, outweighed
 
 MANIFEST = "batch.jsonl"
 
@@ -134,8 +134,11 @@ def make_items(
     pictures: list[str | None] = [*images] or [None]
     for (where, line), image, cell in itertools.product(prompts, pictures, grid or [{}]):
         try:
-            data = outweighed(outweighed(base, canonical_names(line)), canonical_names(cell))
+            own = outweighed(listed(canonical_names(line)), listed(canonical_names(cell)))
+            data = outweighed(base, own)
             if image is not None:
+                if data.get("image") is not None:
+                    raise ValueError("image and --images both give the first frame; use one")
                 data["image"] = image
             data["seed"] = seed if data.get("seed") is None else data["seed"]
             request = parse_request(data)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from vidgen.cli.naming import DEFAULT_TEMPLATE
-from vidgen.cli.options import Common, CommonOf
+from vidgen.cli.options import Common, CommonOf, flowing
 from vidgen.cli.place import home_of, settings_of
 from vidgen.cli.report import Reporter, table
 from vidgen.errors import BadRequest, VidgenError
@@ -18,9 +18,12 @@ config = App(name="config", help="Show and set defaults, and where each comes fr
 
 
 @config.command
+@flowing
 def show(
     *,
-    origin: Annotated[bool, Parameter(help="Say where each value comes from.")] = False,
+    origin: Annotated[
+        bool, Parameter(help="Say where each value comes from.", show_default=False)
+    ] = False,
     common: CommonOf = Common(),  # noqa: B008 - frozen
 ) -> None:
     """Show the settings in force without any flag.

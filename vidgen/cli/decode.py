@@ -11,7 +11,7 @@ from vidgen.adjustment import Adjustment
 from vidgen.cli.interrupt import stoppable
 from vidgen.cli.making import ClipFile, Made, new_writer, quiet_libraries
 from vidgen.cli.naming import LATENTS_SUFFIX, format_of
-from vidgen.cli.options import Common, CommonOf, Running, RunningOf
+from vidgen.cli.options import Common, CommonOf, Running, RunningOf, flowing
 from vidgen.cli.place import Device, find_device, home_of, settings_of
 from vidgen.cli.recipes import recipe_of
 from vidgen.cli.report import Reporter
@@ -24,6 +24,7 @@ from vidgen.models import Model, resolve
 Switch = Literal["auto", "on", "off"]
 
 
+@flowing
 def decode(
     latents: Annotated[Path, Parameter(help="A file that ends in .latents.safetensors.")],
     /,
@@ -66,7 +67,7 @@ def decode(
             offline=settings.switch("offline"),
         )  # fmt: skip
     if sheet is not None and made.sheet is not None:
-        save_sheet(sheet, [made.sheet], [recipe["request"]["prompt"]], facts["fps"])
+        save_sheet(sheet, [made.sheet], [made.recipe], facts["fps"])
     reporter.say(str(made))
     reporter.emit("result", clips=[made.as_dict()])
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
-from vidgen.cli.options import Common, CommonOf
+from vidgen.cli.options import Common, CommonOf, flowing
 from vidgen.cli.place import home_of
 from vidgen.cli.report import Reporter
 from vidgen.errors import VidgenError
@@ -30,6 +30,7 @@ class Check:
     text: str
 
 
+@flowing
 def doctor(*, common: CommonOf = Common()) -> int:  # noqa: B008 - frozen
     """Check this machine; exit code 1 when something is at fault."""
     reporter = Reporter(common)

@@ -7,13 +7,14 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from vidgen.cli.interrupt import stoppable
-from vidgen.cli.options import Common, CommonOf
+from vidgen.cli.options import Common, CommonOf, flowing
 from vidgen.cli.report import Reporter
 from vidgen.errors import BadRequest
 from vidgen.events import Progress
 from vidgen.media import PROFILES, finish_video
 
 
+@flowing
 def finish(
     file: Annotated[Path, Parameter(help="The clip.")],
     /,

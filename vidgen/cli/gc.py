@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from vidgen.cli.naming import LATENTS_SUFFIX
-from vidgen.cli.options import Common, CommonOf
+from vidgen.cli.options import Common, CommonOf, flowing
 from vidgen.cli.place import home_of
 from vidgen.cli.report import Reporter
 from vidgen.errors import BadRequest, NotFound
@@ -19,6 +19,7 @@ _UNITS = {"m": 60, "h": 3600, "d": 86400}
 _LEFTOVERS = (".part", ".old")
 
 
+@flowing
 def gc(
     folders: Annotated[
         list[Path] | None,
@@ -27,7 +28,7 @@ def gc(
     /,
     *,
     older_than: Annotated[str, Parameter(help="Age: 30m, 12h or 7d.")] = "7d",
-    dry_run: Annotated[bool, Parameter(help="Only say what would go.")] = False,
+    dry_run: Annotated[bool, Parameter(help="Only say what would go.", show_default=False)] = False,
     common: CommonOf = Common(),  # noqa: B008 - frozen
 ) -> None:
     """Delete old latents and leftovers in the given folders, and old cached embeddings.
@@ -73,8 +74,15 @@ def _beside_clips(folders: list[Path]) -> Iterator[tuple[Path, str]]:
         for path in sorted(folder.iterdir()):
             if path.name.endswith(LATENTS_SUFFIX):
                 yield path, "latents"
-            elif path.suffix in _LEFTOVERS and Path(path.stem).suffix in _OURS:
+            elif path.suffix in _LEFTOVERS and _is_ours(path):
                 yield path, "leftover"
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a leftover was to become a file or a folder of frames of ours."""
+    if path.is_dir():
+        return (path / "frame_000000.png").is_file()
+    return Path(path.stem).suffix in _OURS
 
 
 _OURS = (".mp4", ".mkv", ".mov", ".webm", ".gif", ".png", ".webp", ".safetensors")

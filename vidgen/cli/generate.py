@@ -16,6 +16,7 @@ from vidgen.cli.options import (
     Running,
     RunningOf,
     flags_given,
+    flowing,
 )
 from vidgen.cli.place import Device, find_device, home_of, settings_of
 from vidgen.cli.report import Reporter
@@ -27,6 +28,7 @@ from vidgen.request import VideoRequest, parse_request
 from vidgen.settings import Settings
 
 
+@flowing
 def generate(
     prompt: Annotated[str | None, Parameter(help="What the clip shows.")] = None,
     /,
@@ -44,7 +46,8 @@ def generate(
         Path | None, Parameter(help="Redraw a moving preview at each step: .webp, .gif or .png.")
     ] = None,
     dry_run: Annotated[
-        bool, Parameter(help="Print the whole plan and its cost; needs no weights.")
+        bool,
+        Parameter(help="Print the whole plan and its cost; needs no weights.", show_default=False),
     ] = False,
     flags: FlagsOf = RequestFlags(),  # noqa: B008 - frozen
     running: RunningOf = Running(),  # noqa: B008 - frozen
@@ -85,6 +88,7 @@ def generate(
     paths = clip_paths(out, template, made_plan, folder=Path())
     for path in paths:
         new_writer(path, plan_facts(made_plan))
+    made_plan.check_fits()
     check_room([made_plan], paths[0].absolute().parent)
     _tell(reporter, made_plan, device)
     with stoppable(speak=reporter.for_people) as cancel, reporter.working():
@@ -171,7 +175,7 @@ def _make_all(
             save_sheet(
                 sheet,
                 [kept for _, kept in frames],
-                [_label(item) for item, _ in frames],
+                [item.recipe for item, _ in frames],
                 made_plan.fps,
             )
             reporter.emit("sheet", path=str(sheet))
@@ -183,8 +187,3 @@ def _found_while_running(item: Made, made_plan: Plan) -> list[Any]:
 
     found = [Adjustment(**entry) for entry in item.recipe["adjustments"]]
     return [entry for entry in found if entry not in made_plan.adjustments]
-
-
-def _label(item: Made) -> str:
-    plan_of = item.recipe["plan"]
-    return f"{item.recipe['request']['prompt']}  (seed {plan_of['seed']})"

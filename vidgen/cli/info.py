@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from vidgen.cli.options import Common, CommonOf
+from vidgen.cli.options import Common, CommonOf, flowing
 from vidgen.cli.recipes import is_latents, recipe_of
 from vidgen.cli.report import Reporter, pairs
 from vidgen.errors import BadMedia, NotFound, VidgenError
@@ -14,12 +14,17 @@ from vidgen.errors import BadMedia, NotFound, VidgenError
 _STILLS = (".png", ".jpg", ".jpeg", ".webp")
 
 
+@flowing
 def info(
     file: Annotated[Path, Parameter(help="A clip, a folder of frames, a still or latents.")],
     /,
     *,
     verify: Annotated[
-        bool, Parameter(help="Hash the model and the LoRAs again; exit code 1 when they changed.")
+        bool,
+        Parameter(
+            help="Hash the model and the LoRAs again; exit code 1 when they changed.",
+            show_default=False,
+        ),
     ] = False,
     common: CommonOf = Common(),  # noqa: B008 - frozen
 ) -> int:

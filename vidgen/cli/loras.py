@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from vidgen.cli.options import Common, CommonOf
+from vidgen.cli.options import Common, CommonOf, flowing
 from vidgen.cli.report import Reporter, table
 from vidgen.errors import NotFound
 from vidgen.models import resolve
@@ -62,6 +62,7 @@ def _described(path: Path) -> dict[str, Any] | None:
 
 
 @loras.command(name="check")
+@flowing
 def check_lora(
     lora: Annotated[str, Parameter(help="A safetensors file, or PATH:WEIGHT:high|low.")],
     /,

@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return _leave_quietly()
     except KeyboardInterrupt:
-        return _fail(Cancelled("Aborted; nothing unfinished was kept."), words)
+        return _fail(Cancelled("Aborted."), words)
     except Exception as error:  # noqa: BLE001 - the last resort; -v shows the traceback
         return _fail(_unexpected(error), words)
     return result if isinstance(result, int) else 0

@@ -121,8 +121,7 @@ class Maker:
         """
         keep = plan.request.keep_latents
         latents = None if keep == "never" else latents_beside(path)
-        if latents is not None:
-            latents.unlink(missing_ok=True)
+        before = _stamp(latents)
         engine = self.engine(plan)
         self._cancel.check("before denoising")
         with ExitStack() as stack:
@@ -140,7 +139,8 @@ class Maker:
                 )
                 stack.close()
             except BaseException as error:
-                _say_what_is_kept(error, latents, plan.seeds[index], self._reporter)
+                kept = latents if _stamp(latents) != before else None
+                _say_what_is_kept(error, kept, plan.seeds[index], self._reporter)
                 raise
         if latents is not None and keep == "auto":
             latents.unlink(missing_ok=True)
@@ -219,11 +219,19 @@ def check_room(plans: list[Plan], folder: Path) -> None:
         )
 
 
+def _stamp(path: Path | None) -> tuple[int, int] | None:
+    """Return what tells a file from an earlier one of its name, None if there is none."""
+    if path is None or not path.exists():
+        return None
+    found = path.stat()
+    return found.st_ino, found.st_mtime_ns
+
+
 def _say_what_is_kept(
     error: BaseException, latents: Path | None, seed: int, reporter: Reporter
 ) -> None:
-    """Add to an error what is on disk, or that nothing is."""
-    if latents is not None and latents.exists():
+    """Add to an error what the run has left on disk, or that there is nothing."""
+    if latents is not None:
         hint = f"The latents are kept; finish the clip with `vidgen decode {latents}`."
     elif isinstance(error, Cancelled):
         hint = (

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from vidgen.cli.options import Common, CommonOf
+from vidgen.cli.options import Common, CommonOf, flowing
 from vidgen.cli.report import Reporter, pairs, table
 from vidgen.errors import NotFound, Unsupported
 from vidgen.families import TASK_WORDS, Family
@@ -21,6 +21,7 @@ _MODEL = Parameter(help="A known name, a local folder or a hub id.")
 
 
 @models.command(name="ls")
+@flowing
 def list_models(*, common: CommonOf = Common()) -> None:  # noqa: B008 - frozen
     """List the models that can be asked for by name.
 
@@ -193,7 +194,7 @@ def pull(
     model: Annotated[str, _MODEL],
     /,
     *,
-    offline: Annotated[bool, Parameter(help="Never use the network.")] = False,
+    offline: Annotated[bool, Parameter(help="Never use the network.", show_default=False)] = False,
     common: CommonOf = Common(),  # noqa: B008 - frozen
 ) -> None:
     """Fetch a model from the hub into the local cache; only safetensors, never pickles."""

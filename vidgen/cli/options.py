@@ -1,14 +1,18 @@
 """The options that commands share; those of a request are made from its fields."""
 
 import dataclasses
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 from cyclopts import Group, Parameter
 from pydantic.fields import FieldInfo
 
 from vidgen.request import RESOLUTIONS, aliases_of, fields, group_of
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 _SHORT = {"prompt": "-p", "image": "-i", "n": "-n", "seed": "-s"}
 _GROUPS = ("prompt", "model", "inputs", "size", "sampling", "attention", "memory", "output")
@@ -99,6 +103,13 @@ else:
         kw_only=True,
         namespace={"__module__": __name__},
     )
+
+
+def flowing(command: Command) -> Command:
+    """Join the lines of a command's help text, so that the terminal breaks them where it ends."""
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    command.__doc__ = "\n\n".join(" ".join(text.split()) for text in paragraphs)
+    return command
 
 
 def flags_given(flags: Any) -> dict[str, Any]:

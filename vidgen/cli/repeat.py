@@ -18,6 +18,7 @@ from vidgen.cli.options import (
     Running,
     RunningOf,
     flags_given,
+    flowing,
 )
 from vidgen.cli.place import find_device, home_of, settings_of
 from vidgen.cli.recipes import recipe_of
@@ -36,6 +37,7 @@ class Expectation:
     decibels: float | None
 
 
+@flowing
 def repeat(
     file: Annotated[Path, Parameter(help="A clip or latents that Vidgen made.")],
     /,
@@ -67,6 +69,7 @@ def repeat(
     if target.exists() and target.samefile(file):
         raise BadRequest(f"{target} is the file to repeat; give another --out.")
     new_writer(target, plan_facts(made_plan))
+    made_plan.check_fits()
     check_room([made_plan], target.absolute().parent)
     reporter.emit("plan", plan=made_plan.as_dict(), device=device.torch_name)
     reporter.adjustments(made_plan.adjustments)

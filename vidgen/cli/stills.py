@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from vidgen.errors import BadRequest
 from vidgen.events import Preview
+from vidgen.recipe import recipe_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,14 +82,19 @@ def check_stills(sheet: Path | None, preview: Path | None) -> None:
             raise BadRequest(f"{name}={path} must end in {', '.join(known)}.", field=name)
 
 
-def save_sheet(path: Path, clips: list[SheetFrames], labels: list[str], fps: Fraction) -> None:
-    """Write one row of frames for each clip."""
+def save_sheet(
+    path: Path, clips: list[SheetFrames], recipes: list[dict[str, Any]], fps: Fraction
+) -> None:
+    """Write one row of frames for each clip; a PNG of one clip carries its recipe."""
     from vidgen.media import contact_sheet, save_image
 
     kept = [clip.frames for clip in clips]
     columns = max(len(frames) for frames in kept)
     rate = fps / clips[0].stride
-    save_image(path, contact_sheet(kept, columns=columns, labels=labels, fps=rate))
+    labels = [f"{r['request']['prompt']}  (seed {r['plan']['seed']})" for r in recipes]
+    sheet = contact_sheet(kept, columns=columns, labels=labels, fps=rate)
+    carries = len(recipes) == 1 and path.suffix.lower() == ".png"
+    save_image(path, sheet, recipe=recipe_text(recipes[0]) if carries else None)
 
 
 def save_preview(path: Path, preview: Preview, fps: Fraction) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 def publish(part: Path, path: Path) -> None:
     """Give a finished file or folder its name in one step, replacing an earlier one."""
-    if part.is_dir() and path.is_dir():
-        # A folder cannot replace a full folder in one step: the old one steps aside for a moment.
+    if path.exists() and (part.is_dir() or path.is_dir()):
+        # A folder cannot be replaced in one step: the old one steps aside for a moment.
         aside = path.with_name(path.name + ".old")
         remove(aside)
         os.rename(path, aside)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from vidgen.errors import Cancelled, VidgenError
+from vidgen.errors import Cancelled, DoesNotFit, VidgenError
 
 _STALL_SECONDS = 600.0
 
@@ -58,13 +58,18 @@ def run_ffmpeg(
                     process.kill()
                     process.wait()
         if process.returncode != 0:
-            said = errors.read_text(errors="replace").strip().splitlines() or ["no reason given"]
-            reason = (
-                said[-1].strip() if len(said) == 1 else f"{said[0].strip()} ... {said[-1].strip()}"
-            )
-            raise VidgenError(f"ffmpeg could not make {name}: {reason}", code="ffmpeg_failed")
+            raise _explain(name, errors.read_text(errors="replace"))
     if on_progress is not None:
         on_progress(1.0)
+
+
+def _explain(name: str, said: str) -> VidgenError:
+    """The first and the last line that ffmpeg said: the cause and what came of it."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()] or ["no reason given"]
+    if any("No space left on device" in line for line in lines):
+        return DoesNotFit(f"The disk is full while making {name}; free space and try again.")
+    reason = lines[0] if len(lines) == 1 else f"{lines[0]} ... {lines[-1]}"
+    return VidgenError(f"ffmpeg could not make {name}: {reason}", code="ffmpeg_failed")
 
 
 def _follow(

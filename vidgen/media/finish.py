@@ -22,7 +22,7 @@ from vidgen.media.filters import (
 from vidgen.media.finish_job import SILENT, Finished, Job, check_one_gamut, frame_range, profile_for
 from vidgen.media.graph import Progress, combine, open_clip, open_sound, run_job
 from vidgen.media.profiles import Profile, check_size
-from vidgen.media.recipe import extend_recipe, read_recipe
+from vidgen.media.recipe import extend_tags, read_recipe
 from vidgen.media.video_read import VideoInfo, probe_video
 
 
@@ -62,7 +62,7 @@ def finish_video(
     step |= {"trim": None if trim is None else list(trim), "interpolate": interpolate}
     step |= {"size": None if size is None else list(size)}
     step |= {"profile": None if is_copy else row.name, "audio": _word(audio)}
-    tags = extend_recipe(read_recipe(source), step)
+    tags = extend_tags(source, step)
     rate, count = info.fps * interpolate, (last - first) * interpolate
     deep, variable = is_deep(info), info.variable_rate
     job = Job(target, row, width, height, rate, count, crf, tags, deep, variable)
@@ -122,7 +122,7 @@ def crossfade(
         "do": "crossfade", "source": first.name, "second": second.name,
         "seconds": float(overlap / fps), "second_recipe": read_recipe(second),
     }  # fmt: skip
-    tags = extend_recipe(read_recipe(first), step)
+    tags = extend_tags(first, step)
     count = sum(i.num_frames for i in infos) - overlap
     deep, variable = any(is_deep(i) for i in infos), any(i.variable_rate for i in infos)
     job = Job(target, row, width, height, fps, count, crf, tags, deep, variable)

@@ -11,7 +11,7 @@ from typing import Any
 from vidgen.adjustment import Adjustment
 from vidgen.errors import BadRequest, VidgenError
 from vidgen.media.disk import sync_file
-from vidgen.media.profiles import PROFILES, Profile, find_profile
+from vidgen.media.profiles import PROFILES, Profile, choose_crf, find_profile
 from vidgen.media.recipe import Tags, add_gif_comment, write_folder_facts
 from vidgen.media.video_read import VideoInfo, probe_video
 
@@ -78,6 +78,7 @@ def check_one_gamut(infos: Sequence[VideoInfo]) -> None:
 
 
 def frame_range(info: VideoInfo, trim: tuple[float, float | None] | None) -> tuple[int, int]:
+    """The first frame and the one behind the last, from seconds rounded to the nearest frame."""
     if trim is None:
         return 0, info.num_frames
     first = round(trim[0] * info.fps)
@@ -106,6 +107,7 @@ def seal(job: Job, part: Path) -> int:
 
 
 def container_options(row: Profile) -> dict[str, Any]:
+    """ffmpeg's options for the file format."""
     options: dict[str, Any] = {"f": row.container or "image2"}
     if not row.suffix:
         options["start_number"] = 0
@@ -115,12 +117,13 @@ def container_options(row: Profile) -> dict[str, Any]:
 
 
 def picture_options(job: Job) -> dict[str, Any]:
+    """ffmpeg's options for encoding the pictures."""
     row = job.profile
     options: dict[str, Any] = {"c:v": row.codec, "fps_mode": "passthrough"}
     options |= {_STREAM_WORDS.get(key, key): value for key, value in row.options}
     if row.suffix and row.name != "gif":
         options["g"] = 1 if row.intra else max(1, int(2 * job.fps))
-    crf = row.crf if job.crf is None else job.crf
+    crf = choose_crf(row, job.crf)
     if crf is not None:
         options["crf"] = crf
     if row.tag is not None:
@@ -129,6 +132,7 @@ def picture_options(job: Job) -> dict[str, Any]:
 
 
 def sound_options(row: Profile, has_sound: bool) -> dict[str, Any]:
+    """ffmpeg's options for encoding the sound, if there is any."""
     if not has_sound:
         return {}
     codec, rate = _AUDIO_CODECS.get(row.name, ("aac", "192k"))

@@ -67,6 +67,7 @@ def run_job(
     sound_is_copy: bool = False,
 ) -> Finished:
     """Assemble the command line, run it, check the result and give it its name."""
+    pictures = {"c:v": "copy"} if is_copy else picture_options(job)
     part = job.target.with_name(job.target.name + ".part")
     job.target.parent.mkdir(parents=True, exist_ok=True)
     remove(part)
@@ -79,10 +80,7 @@ def run_job(
     options = container_options(job.profile) | sound_options(job.profile, len(streams) > 1)
     if sound_is_copy:
         options = container_options(job.profile) | {"c:a": "copy"}
-    if is_copy:
-        options |= {"c:v": "copy"}
-    else:
-        options |= picture_options(job)
+    options |= pictures
     try:
         with metadata_file(job.tags) as metadata:
             # The tags come last, so their number is the count of the inputs before them.

@@ -13,7 +13,7 @@ from vidgen.media.ffmpeg_run import CancelToken
 from vidgen.media.filters import Stream, convert, is_deep, output_pixels, steady, tag
 from vidgen.media.finish_job import Finished, Job, check_one_gamut, profile_for
 from vidgen.media.graph import Progress, combine, open_clip, open_picture, run_job
-from vidgen.media.recipe import extend_recipe, read_recipe
+from vidgen.media.recipe import extend_tags, read_recipe
 from vidgen.media.sheet import save_image, text_strip
 from vidgen.media.video_read import VideoInfo, probe_video
 
@@ -49,7 +49,7 @@ def comparison_grid(
     pixels = output_pixels(row, deep)
     step: dict[str, Any] = {"do": "grid", "sources": [path.name for path in paths]}
     step |= {"labels": names, "recipes": [read_recipe(path) for path in paths]}
-    tags = extend_recipe(None, step)
+    tags = extend_tags(None, step)
     with TemporaryDirectory(prefix="vidgen-grid-") as folder:
         size = min(28, max(12, cell_w // 24))
         strips = [text_strip(name, cell_w, size, 1) for name in names]

@@ -116,3 +116,17 @@ def check_size(profile: Profile, width: int, height: int) -> None:
             "or the profile webm, prores, png or master.",
             field="width" if width % 2 else "height",
         )
+
+
+def choose_crf(profile: Profile, crf: int | None) -> int | None:
+    """The quality asked for, after a check, or else the profile's own (None where it has none)."""
+    if crf is None:
+        return profile.crf
+    if profile.crf is None:
+        raise BadRequest(f"The profile {profile.name} has no crf; leave it out.", field="crf")
+    lowest, highest = (0, 63) if profile.name == "webm" else (1, 51)
+    if not lowest <= crf <= highest:
+        raise BadRequest(
+            f"crf={crf} is outside {lowest}..{highest} for {profile.name}.", field="crf"
+        )
+    return crf

@@ -33,12 +33,14 @@ def make_tags(recipe: str | None, title: str | None) -> Tags:
     return tags
 
 
-def extend_recipe(recipe: str | None, step: dict[str, Any]) -> Tags:
-    """Tags for a file made from another: its recipe with one more entry in the list `finish`."""
+def extend_tags(source: Path | None, step: dict[str, Any]) -> Tags:
+    """Tags for a file made from another: title and recipe, with one more entry in its `finish`."""
+    recipe = None if source is None else read_recipe(source)
     content = {} if recipe is None else json.loads(recipe)
     history = content.get("finish", [])
     content["finish"] = [*(history if isinstance(history, list) else [history]), step]
-    return make_tags(json.dumps(content, ensure_ascii=False), None)
+    title = None if source is None else _video_tags(source).get("title")
+    return make_tags(json.dumps(content, ensure_ascii=False), title)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import numpy as np
 
 from vidgen.errors import BadOutput, BadRequest, DoesNotFit, VidgenError
 from vidgen.media.disk import publish, remove
-from vidgen.media.profiles import PROFILES, Profile, check_size, find_profile
+from vidgen.media.profiles import PROFILES, Profile, check_size, choose_crf, find_profile
 from vidgen.media.recipe import make_tags
 from vidgen.media.sinks import FileSink, Frame, GifSink, PngSink, Sink
 
@@ -59,7 +59,7 @@ class VideoWriter:
         self.width, self.height = _check_crop((width, height), crop)
         check_size(row, self.width, self.height)
         _check_suffix(self.path, row)
-        self._crf = _check_crf(row, crf)
+        self._crf = choose_crf(row, crf)
         self._tags = make_tags(recipe, title)
         self._part = self.path.with_name(self.path.name + ".part")
         self._sink: Sink | None = None
@@ -138,10 +138,12 @@ class VideoWriter:
         self._done = True
         if not self._started:
             return
+        from av import FFmpegError
+
         try:
             if self._sink is not None:
                 self._sink.abort()
-        except (OSError, ValueError, RuntimeError):
+        except (OSError, FFmpegError):
             pass  # on a full disk closing fails as writing did; the part goes anyway
         finally:
             remove(self._part)
@@ -213,20 +215,10 @@ def _check_rate(fps: Fraction) -> Fraction:
         raise BadRequest(
             f"fps={fps} is outside 0..1000; use for example 16 or 24000/1001.", field="fps"
         )
+    if max(fps.numerator, fps.denominator) > 1_000_000:
+        near = fps.limit_denominator(1001)
+        raise BadRequest(f"fps={fps} is too fine for a file; use {near}.", field="fps")
     return fps
-
-
-def _check_crf(profile: Profile, crf: int | None) -> int | None:
-    if crf is None:
-        return profile.crf
-    if profile.crf is None:
-        raise BadRequest(f"The profile {profile.name} has no crf; leave it out.", field="crf")
-    lowest, highest = (0, 63) if profile.name == "webm" else (1, 51)
-    if not lowest <= crf <= highest:
-        raise BadRequest(
-            f"crf={crf} is outside {lowest}..{highest} for {profile.name}.", field="crf"
-        )
-    return crf
 
 
 def _check_suffix(path: Path, profile: Profile) -> None:
