@@ -106,8 +106,8 @@ def _gpu(
 
 
 # Sustained rates, chosen on 2026-11-29 with published timings in sight (docs/measuring.md). An A800
-# is taken to compute like an A100, a 4090 D like a 4090. Peaks and float32 shares follow the makers'
-# data sheets (dense, float32 accumulation).
+# is taken to compute like an A100, a 4090 D like a 4090. Peaks and float32 shares are from the
+# makers' data sheets (dense, float32 accumulation).
 # Host memory is an assumption.
 _A100 = (160, 190, 55, 70, 1.7, 312, 0.06)
 _4090 = (135, 125, 30, 50, 0.9, 165, 0.5)

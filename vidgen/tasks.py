@@ -8,14 +8,12 @@ from vidgen.adjustment import Adjustment
 from vidgen.errors import BadRequest, Unsupported
 from vidgen.families import FAMILIES, TASK_WORDS, Family, Task
 from vidgen.inputs import Fit, Inputs
+from vidgen.media.profiles import PROFILES
 from vidgen.models import Model
 from vidgen.request import VideoRequest
 from vidgen.sizing import Size, frames_for, legal_frames, legal_size, same_area
 
 SIZE_MARGIN = 1.1  # a model copes with a little more than it has seen
-
-# H.264, H.265 and VP9 in 4:2:0 store colour for 2x2 pixels.
-EVEN_FORMATS = frozenset({"mp4", "mp4-10", "webm", "prores"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +154,7 @@ def _size(
             "or use crop, letterbox or stretch.",
             field="fit",
         )
-    size, changes = legal_size(width, height, family, even=request.format in EVEN_FORMATS)
+    size, changes = legal_size(width, height, family, even=PROFILES[request.format].even)
     found.extend(changes)
     if source is not None and source[0] * height != source[1] * width:
         lost = {"crop": "its edges are cut", "letterbox": "bars are added", "stretch": "squeezed"}
