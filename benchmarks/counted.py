@@ -17,28 +17,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.report import report, write_report
 from vidgen import flops, vae_flops
-from vidgen.families import family
-from vidgen.models import KNOWN, TOYWORLD_FOLDER, Configs, Model, resolve
+from vidgen.models import DEFAULT_MODEL, KNOWN, Model, resolve
 
 LATENTS = ((3, 12, 20), (6, 18, 10))  # frames, rows, columns of two clips
 CLIPS = ((5, 64, 96), (9, 96, 64))  # frames, height, width
 LENGTHS = (32, 512)  # tokens of a prompt
 _META = torch.device("meta")
-
-# toyworld's parts, as its folder's config.json files have them; used until that folder is here.
-TOY_DIT = {
-    "num_attention_heads": 4, "attention_head_dim": 32, "num_layers": 6, "ffn_dim": 512,
-    "text_dim": 64, "freq_dim": 128, "in_channels": 16, "out_channels": 16,
-}  # fmt: skip
-TOY_VAE = {
-    "base_dim": 16, "dim_mult": [1, 2, 4], "num_res_blocks": 1,
-    "temperal_downsample": [True, True], "z_dim": 16, "patch_size": 2, "in_channels": 12,
-    "out_channels": 12, "latents_mean": [0.0] * 16, "latents_std": [1.0] * 16,
-}  # fmt: skip
-TOY_TEXT = {
-    "d_model": 64, "num_layers": 2, "num_heads": 4, "d_kv": 16, "d_ff": 256, "vocab_size": 64,
-    "feed_forward_proj": "gated-gelu",
-}  # fmt: skip
 
 
 def _count(module: Any, *args: Any, **kwargs: Any) -> dict[str, float]:
@@ -181,16 +165,9 @@ def images_of(model: Model) -> int:
     return 2 if model.family.name == "wan2.1-flf2v" else 1
 
 
-def toyworld() -> Model:
-    """Return the bundled model, by its folder where that is here."""
-    if (TOYWORLD_FOLDER / "model_index.json").is_file():
-        return resolve("toyworld")
-    return Model("toyworld", family("toyworld"), Configs(TOY_DIT, TOY_VAE, TOY_TEXT))
-
-
 def first_of_each_family() -> list[Model]:
     """Return one model a family."""
-    return [toyworld(), *{row.family.name: row for row in reversed(KNOWN)}.values()]
+    return [resolve(DEFAULT_MODEL), *{row.family.name: row for row in reversed(KNOWN)}.values()]
 
 
 def compare(model: Model) -> list[dict[str, Any]]:

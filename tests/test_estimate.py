@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 
 from attention import Grid
 from benchmarks import estimates
-from benchmarks.counted import toyworld
 from vidgen import flops, memory
 from vidgen.device import cpu_profile, named, profiles
 from vidgen.estimate import denoise_seconds, estimate, forward_flops
-from vidgen.models import KNOWN
+from vidgen.models import KNOWN, resolve
 from vidgen.workload import Workload
 
-MODELS = {row.name: row for row in (toyworld(), *KNOWN)}
+MODELS = {row.name: row for row in (resolve("toyworld"), *KNOWN)}
 H100, CPU = named("nvidia-h100"), cpu_profile(2, 8 * 2**30)
 STAGES = ("encode", "condition", "denoise", "decode", "total")
 

@@ -7,16 +7,16 @@ from diffusers import AutoencoderKLWan, WanTransformer3DModel, WanVACETransforme
 from transformers import CLIPVisionConfig, UMT5Config
 
 from benchmarks import counted
-from benchmarks.counted import TOY_DIT, TOY_TEXT, TOY_VAE
 from vidgen import flops, vae_flops
 from vidgen.models import KNOWN, resolve
 
+TOY = resolve("toyworld").configs
 FAMILIES = {row.name: row for row in counted.first_of_each_family()}
-DITS = {"toyworld": TOY_DIT, **{row.name: row.configs.transformer for row in KNOWN}}
+DITS = {"toyworld": TOY.transformer, **{row.name: row.configs.transformer for row in KNOWN}}
 VAES = {
     "wan2.1": resolve("wan2.1-t2v-1.3b").configs.vae,
     "wan2.2": resolve("wan2.2-ti2v-5b").configs.vae,
-    "toyworld": TOY_VAE,
+    "toyworld": TOY.vae,
 }
 EXACT = 1e-9  # the promise is 1 %; nothing is left out, so anything more is a mistake
 
@@ -40,7 +40,8 @@ def test_transformer(name, latent):
 
 def test_times_per_token_are_not_small():
     once, each = (
-        flops.transformer_flops(TOY_DIT, 180, 32, token_times=times) for times in (False, True)
+        flops.transformer_flops(TOY.transformer, 180, 32, token_times=times)
+        for times in (False, True)
     )
     assert each["linear"] > 1.05 * once["linear"]
 
@@ -110,8 +111,8 @@ def test_vae_decode_in_tiles(name):
 def test_text_encoder(name, tokens):
     config = {
         "umt5-xxl": resolve("wan2.1-t2v-1.3b").configs.text_encoder,
-        "toyworld": TOY_TEXT,
-        "relu": {**TOY_TEXT, "feed_forward_proj": "relu"},
+        "toyworld": TOY.text_encoder,
+        "relu": {**TOY.text_encoder, "feed_forward_proj": "relu"},
     }[name]
     theirs = counted.count_text_encoder(config, tokens)
     assert flops.text_encoder_flops(config, tokens) == pytest.approx(theirs, rel=EXACT)

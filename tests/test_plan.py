@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vidgen.device import named
-from vidgen.errors import BadRequest, DoesNotFit, Unsupported, VidgenError
+from vidgen.errors import BadRequest, DoesNotFit, NotFound, Unsupported, VidgenError
 from vidgen.families import FAMILIES, Family
 from vidgen.inputs import Inputs
 from vidgen.models import KNOWN, Model, known_names, resolve
@@ -49,10 +49,13 @@ def inputs_for(family: Family) -> Inputs:
     return Inputs()
 
 
-def ask(family: Family, inputs: Inputs | None = None, device: str = "nvidia-h200",
-        **data: Any) -> Plan:  # fmt: skip
-    request = parse_request({"prompt": "a ball", "fit": "crop", **data})
+def ask(
+    family: Family, inputs: Inputs | None = None, device: str = "nvidia-h200", **data: Any
+) -> Plan:
     given_inputs = inputs_for(family) if inputs is None else inputs
+    if "fit" not in data and given_inputs.sizes and {"width", "height"} & set(data):
+        data["fit"] = "crop"
+    request = parse_request({"prompt": "a ball", **data})
     return plan(request, named(device), given_inputs, model_of(family))
 
 
@@ -65,8 +68,8 @@ ROWS = pytest.mark.parametrize("family", FAMILIES, ids=lambda row: row.name)
 
 @ROWS
 def test_a_bare_request_is_legal_and_needs_no_adjustment(family: Family) -> None:
-    made = ask(family, fit="adaptive")
-    recipe = family.recipe
+    made = ask(family)
+    recipe = made.model.recipe
     assert not made.adjustments
     across, down = family.size_multiple
     assert made.size.width % across == 0
@@ -76,7 +79,7 @@ def test_a_bare_request_is_legal_and_needs_no_adjustment(family: Family) -> None
     assert made.guidance_scale == recipe.guidance_scale
     assert made.scheduler == recipe.scheduler
     assert len(made.seeds) == 1
-    strict = ask(family, fit="adaptive", strict=True)
+    strict = ask(family, strict=True)
     assert strict.seeds != made.seeds
 
 
@@ -182,23 +185,123 @@ def test_a_field_that_would_not_be_read_is_refused(data: dict[str, Any]) -> None
 
 
 def test_adaptive_keeps_the_shape_of_the_input() -> None:
+    for name, family in ((row.name, row) for row in FAMILIES if "i2v" in row.tasks):
+        for width, height in ((1000, 2000), (1920, 1080), (160, 90), (500, 500), (4032, 3024)):
+            made = ask(family, Inputs(image=picture(width, height)))
+            shape = made.size.width / made.size.height
+            assert shape == pytest.approx(width / height, rel=0.13), name
+            area = made.size.width * made.size.height
+            wanted = made.model.recipe.width * made.model.recipe.height
+            assert 0.7 < area / wanted < 1.35, name
+            cut = abs(shape / (width / height) - 1)
+            assert ("image" in changed(made)) == (cut > 0.0205), (name, width, height, cut)
     wan = {row.name: row for row in FAMILIES}["wan2.1-i2v"]
-    made = ask(wan, Inputs(image=picture(1000, 2000)), fit="adaptive")
-    assert made.size.height > made.size.width
-    assert made.size.height / made.size.width == pytest.approx(2, rel=0.06)
-    area = made.size.width * made.size.height
-    assert area == pytest.approx(832 * 480, rel=0.06)
-    assert not made.adjustments
     cropped = ask(wan, Inputs(image=picture(1000, 2000)), width=832, height=480)
     assert "image" in changed(cropped)
     with pytest.raises(BadRequest, match="adaptive"):
         ask(wan, fit="adaptive", width=832, height=480)
 
 
+def test_every_input_that_loses_something_is_named() -> None:
+    toy = FAMILIES[0]
+    both = Inputs(image=picture(96, 96), last_image=picture(96, 160))
+    made = ask(toy, both, width=96, height=96)
+    assert set(changed(made)) == {"last_image"}
+    only_last = ask(toy, Inputs(last_image=picture(160, 96)), width=96, height=96)
+    assert set(changed(only_last)) == {"last_image"}
+    assert not ask(toy, Inputs(image=picture(192, 192)), width=96, height=96).adjustments
+    vace = {row.name: row for row in FAMILIES}["wan2.1-vace"]
+    with pytest.raises(BadRequest, match="mask"):
+        ask(vace, Inputs(video=frames(9), mask=frames(9, 64, 32)), video="v", mask="m")
+
+
+def test_legal_asks_of_every_input_need_no_adjustment() -> None:
+    toy, vace = FAMILIES[0], {row.name: row for row in FAMILIES}["wan2.1-vace"]
+    still = picture(96, 96)
+    clean = [
+        ask(toy, Inputs(image=still), strict=True),
+        ask(toy, Inputs(image=still, last_image=still), strict=True),
+        ask(toy, Inputs(last_image=still), strict=True),
+        ask(toy, Inputs(video=frames(5, 96, 96), video_fps=Fraction(16)), video="v",
+            prefix_frames=5, strict=True),
+        ask(vace, Inputs(video=frames(9, 832, 480), video_fps=Fraction(16)), video="v",
+            strict=True),
+    ]  # fmt: skip
+    assert not any(made.adjustments for made in clean)
+
+
+def test_prefix_of_another_rate_is_told() -> None:
+    given_inputs = Inputs(video=frames(5, 96, 96), video_fps=Fraction(30))
+    made = ask(FAMILIES[0], given_inputs, video="v", prefix_frames=5)
+    assert changed(made)["video"] == ("30 fps", "16 fps")
+
+
+def test_video_seconds_are_bounded_and_told() -> None:
+    wan = {row.name: row for row in FAMILIES}["wan2.1-t2v"]
+    given_inputs = Inputs(video=frames(16, 832, 480), video_fps=Fraction(16))
+    made = ask(wan, given_inputs, video="v", strength=0.5, seconds=0.9)
+    assert made.num_frames == 13
+    assert changed(made)["seconds"] == (0.9, 0.8125)
+    with pytest.raises(BadRequest, match="seconds=2 is more than the video has"):
+        ask(wan, given_inputs, video="v", strength=0.5, seconds=2)
+
+
+def test_tiling_follows_the_ask() -> None:
+    toy = FAMILIES[0]
+    assert ask(toy).vae_tiling == "whole_then_tiles"
+    assert ask(toy, vae_tiling="off").vae_tiling == "whole"
+    assert ask(toy, vae_tiling="on").vae_tiling == "tiles"
+    assert ask(toy, strict=True).vae_tiling == "whole"
+
+
+def test_long_prompts_in_any_language_are_counted_where_the_tokenizer_is() -> None:
+    model = resolve("toyworld")
+    for text in ("ball " * 40, "球" * 20 + " 球" * 60):
+        made = plan(parse_request({"prompt": text}), named("cpu"), Inputs(), model)
+        assert made.prompt_tokens.exact
+        assert "prompt" in changed(made)
+    negative = parse_request({"prompt": "a ball", "negative_prompt": "dark " * 50})
+    assert "negative_prompt" in changed(plan(negative, named("cpu"), Inputs(), model))
+
+
+def test_weak_guidance_is_told() -> None:
+    made = ask(FAMILIES[0], guidance_scale=0.5)
+    assert changed(made)["guidance_scale"] == (0.5, 1.0)
+    assert not made.guided
+    wan = {row.name: row for row in FAMILIES}["wan2.2-t2v-a14b"]
+    with pytest.raises(Unsupported, match="guidance_scale_2 has no effect"):
+        ask(wan, guidance_scale=1, guidance_scale_2=4)
+
+
+def test_a_missing_lora_is_found_before_anything_is_loaded() -> None:
+    with pytest.raises(NotFound, match="absent"):
+        ask(FAMILIES[0], loras=["absent.safetensors"])
+
+
+def test_recipes_are_the_authors() -> None:
+    """Steps, shift, guidance and size of Wan's own scripts for each checkpoint."""
+    expected = {
+        "wan2.1-t2v-1.3b": (50, 8.0, 6.0, (832, 480)),
+        "wan2.1-t2v-14b": (50, 5.0, 5.0, (832, 480)),
+        "wan2.1-i2v-14b-480p": (40, 3.0, 5.0, (832, 480)),
+        "wan2.1-i2v-14b-720p": (40, 5.0, 5.0, (1280, 720)),
+        "wan2.1-flf2v-14b": (50, 16.0, 5.0, (1280, 720)),
+        "wan2.1-vace-14b": (50, 16.0, 5.0, (832, 480)),
+        "wan2.2-t2v-a14b": (40, 12.0, 4.0, (1280, 720)),
+        "wan2.2-i2v-a14b": (40, 5.0, 3.5, (1280, 720)),
+        "wan2.2-ti2v-5b": (50, 5.0, 5.0, (1280, 704)),
+    }
+    for name, wanted in expected.items():
+        recipe = resolve(name).recipe
+        size = (recipe.width, recipe.height)
+        shift = recipe.shift_for(*size)
+        assert (recipe.num_inference_steps, shift, recipe.guidance_scale, size) == wanted, name
+
+
 def test_one_side_alone_gets_the_other_from_the_shape() -> None:
     made = ask(FAMILIES[0], width=128)
     assert (made.size.width, made.size.height) == (128, 128)
-    assert "height" in changed(made)
+    assert not made.adjustments
 
 
 def test_video_to_video_counts() -> None:

@@ -19,7 +19,7 @@ class Trace:
     seconds            wall time per stage: encode, condition, denoise, decode
     peak_bytes         peak memory per stage, of the device on a GPU, else of the process
     forwards           transformer calls
-    attention_backend  who computed attention
+    attention_backend  who computed attention; "" if nothing was denoised
     density            share of key blocks that attention read
     cache_hits         text embeddings that were not computed anew
     vae_tiled          decoded in tiles
@@ -29,8 +29,8 @@ class Trace:
     seconds: dict[str, float] = field(default_factory=dict)
     peak_bytes: dict[str, int] = field(default_factory=dict)
     forwards: int = 0
-    attention_backend: str = "sdpa"
-    density: float = 1.0
+    attention_backend: str = ""
+    density: float = 0.0
     cache_hits: int = 0
     vae_tiled: bool = False
     loras: list[dict[str, Any]] = field(default_factory=list)

@@ -12,9 +12,12 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 
+from vidgen.detect import declares
 from vidgen.errors import NotFound, Unsupported, VidgenError
 from vidgen.hub import cached_folder, fetch
 from vidgen.models import Model, refuse_pickles
+from vidgen.oom import explained_memory
+from vidgen.weights_file import folder_fingerprint
 from vidgen.workload import Dtype
 
 DTYPES: dict[Dtype, torch.dtype] = {
@@ -79,7 +82,8 @@ def load_components(
 
     The VAE and the CLIP tower stay in fp32: their rounding seeds the whole trajectory.
     decoder_only  load the VAE and nothing else, which suffices to decode
-    Raises        NotFound when a part is missing or damaged, Unsupported for an unknown class
+    Raises        NotFound when a part is missing or damaged, Unsupported for an unknown class,
+                  DoesNotFit when memory runs out
     """
     with _explained(folder):
         return _load(folder, dtype, vae_dtype, decoder_only=decoder_only)
@@ -87,9 +91,14 @@ def load_components(
 
 @contextmanager
 def _explained(folder: Path) -> Iterator[None]:
-    """Say in one sentence why weights cannot be loaded."""
+    """Say in one sentence why weights cannot be loaded.
+
+    Raises  NotFound; DoesNotFit when memory ran out, which no second download would cure
+    """
+    way_out = "use a smaller model, or a machine with more memory"
     try:
-        yield
+        with explained_memory(f"Loading {folder}", way_out):
+            yield
     except VidgenError:
         raise
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
@@ -107,7 +116,7 @@ def _load(folder: Path, dtype: Dtype, vae_dtype: Dtype, *, decoder_only: bool) -
     index = json.loads((folder / "model_index.json").read_text("utf-8"))
 
     def part(name: str, number: torch.dtype) -> Any:
-        if index.get(name, [None])[0] is None or (decoder_only and name != "vae"):
+        if not declares(index, name) or (decoder_only and name != "vae"):
             return None
         if index[name][1] not in CLASSES:
             raise Unsupported(
@@ -122,17 +131,28 @@ def _load(folder: Path, dtype: Dtype, vae_dtype: Dtype, *, decoder_only: bool) -
     def text_encoder() -> Any:
         with _explained(folder):
             return UMT5EncoderModel.from_pretrained(
-                folder / "text_encoder", dtype=DTYPES[dtype], use_safetensors=True
+                folder / "text_encoder",
+                dtype=DTYPES[dtype],
+                use_safetensors=True,
+                local_files_only=True,
             ).eval()
 
     image_encoder = image_processor = None
-    if index.get("image_encoder", [None])[0] is not None and not decoder_only:
+    if declares(index, "image_encoder") and not decoder_only:
         image_encoder = CLIPVisionModel.from_pretrained(
-            folder / "image_encoder", dtype=torch.float32, use_safetensors=True
+            folder / "image_encoder",
+            dtype=torch.float32,
+            use_safetensors=True,
+            local_files_only=True,
         ).eval()
-        image_processor = CLIPImageProcessor.from_pretrained(folder / "image_processor")
+        image_processor = CLIPImageProcessor.from_pretrained(
+            folder / "image_processor", local_files_only=True
+        )
+    tokenizer = None
+    if not decoder_only:
+        tokenizer = AutoTokenizer.from_pretrained(folder / "tokenizer", local_files_only=True)
     return Components(
-        tokenizer=None if decoder_only else AutoTokenizer.from_pretrained(folder / "tokenizer"),
+        tokenizer=tokenizer,
         load_text_encoder=text_encoder,
         transformer=part("transformer", DTYPES[dtype]),
         transformer_2=part("transformer_2", DTYPES[dtype]),
@@ -149,26 +169,6 @@ def _scheduler_config(folder: Path) -> dict[str, Any]:
     path = folder / "scheduler" / "scheduler_config.json"
     config: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return config
-
-
-def folder_fingerprint(folder: Path) -> str:
-    """Identify a folder's weights: every file's name, size, first and last mebibyte.
-
-    Reading whole files of 28 GB would take longer than many a clip.
-    """
-    digest = hashlib.sha256()
-    edge = 2**20
-    for path in sorted(folder.rglob("*")):
-        if path.suffix not in (".safetensors", ".json", ".model"):
-            continue
-        size = path.stat().st_size
-        digest.update(f"{path.relative_to(folder).as_posix()}:{size}:".encode())
-        with path.open("rb") as file:
-            digest.update(file.read(edge))
-            if size > edge:
-                file.seek(max(edge, size - edge))
-                digest.update(file.read(edge))
-    return digest.hexdigest()[:32]
 
 
 def module_fingerprint(*modules: Any) -> str:

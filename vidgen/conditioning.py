@@ -63,8 +63,9 @@ def pinned_latents(vae: Any, plan: "Plan", inputs: Inputs) -> tuple[torch.Tensor
     if inputs.image is not None:
         first = encode_normalised(vae, picture_tensor(inputs.image).unsqueeze(2) * 2 - 1)
         condition[:, :, :1], mask[:, :, :1] = first.cpu(), 0
-    if inputs.video is not None:
-        given = video_tensor(inputs.video[-plan.prefix_frames :]) * 2 - 1
+    frames = inputs.frames()
+    if frames is not None:
+        given = video_tensor(frames[-plan.prefix_frames :]) * 2 - 1
         prefix = encode_normalised(vae, given).cpu()
         condition[:, :, : prefix.shape[2]], mask[:, :, : prefix.shape[2]] = prefix, 0
     if inputs.last_image is not None:
@@ -81,15 +82,17 @@ def vace_video(plan: "Plan", inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor
     """
     shape = (1, 3, plan.num_frames, plan.size.height, plan.size.width)
     video, mask = torch.zeros(shape), torch.ones(shape)
-    if plan.task == "vace" and inputs.video is not None:
-        video = video_tensor(inputs.video[: plan.num_frames]) * 2 - 1
-        if inputs.mask is not None:
-            mask = video_tensor(inputs.mask[: plan.num_frames])
+    frames, hidden = inputs.frames(), inputs.mask_frames()
+    if plan.task == "vace" and frames is not None:
+        video = video_tensor(frames[: plan.num_frames]) * 2 - 1
+        if hidden is not None:
+            mask = video_tensor(hidden[: plan.num_frames])
         return video, mask
     if inputs.image is not None:
         video[:, :, :1], mask[:, :, :1] = picture_tensor(inputs.image).unsqueeze(2) * 2 - 1, 0
-    if inputs.video is not None:
-        given = video_tensor(inputs.video[-plan.prefix_frames :]) * 2 - 1
+    frames = inputs.frames()
+    if frames is not None:
+        given = video_tensor(frames[-plan.prefix_frames :]) * 2 - 1
         video[:, :, : given.shape[2]], mask[:, :, : given.shape[2]] = given, 0
     if inputs.last_image is not None:
         last = picture_tensor(inputs.last_image).unsqueeze(2) * 2 - 1

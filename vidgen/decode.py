@@ -1,6 +1,6 @@
 """Decoding latents to frames, a latent frame at a time, so that a clip of any length streams."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,44 +21,53 @@ def group_count(latents_ctrw: torch.Tensor, *, tiled: bool) -> int:
 
 def decode_groups(
     vae: Any, latents_ctrw: torch.Tensor, *, tiled: bool, cancel: CancelToken
-) -> "Iterator[NDArray[np.float32]]":
+) -> "Generator[NDArray[np.float32], None, None]":
     """Yield frames (f, r, w, 3) float32 in 0..1: one frame, then `vae_temporal` a group.
 
     The arithmetic is that of AutoencoderKLWan.decode and of the pipelines' post-processing, without
     holding the whole clip. Tiled decoding needs less memory for large pictures, in one group.
     """
     z = _unnormalised(vae, latents_ctrw.unsqueeze(0))
-    with torch.no_grad():
-        if tiled:
-            cancel.check("before decoding in tiles")
-            yield _pixels(_tiled(vae, z))
-            return
-        yield from _streamed(vae, z, cancel)
+    if tiled:
+        cancel.check("before decoding in tiles")
+        yield _pixels(_tiled(vae, z))
+        return
+    yield from _streamed(vae, z, cancel)
 
 
-def _streamed(vae: Any, z: torch.Tensor, cancel: CancelToken) -> "Iterator[NDArray[np.float32]]":
-    from diffusers.models.autoencoders.autoencoder_kl_wan import unpatchify
-
+def _streamed(
+    vae: Any, z: torch.Tensor, cancel: CancelToken
+) -> "Generator[NDArray[np.float32], None, None]":
     vae.clear_cache()
     try:
-        hidden = vae.post_quant_conv(z)
+        with torch.no_grad():
+            hidden = vae.post_quant_conv(z)
         total = hidden.shape[2]
         for index in range(total):
             cancel.check(f"while decoding latent frame {index + 1} of {total}")
-            vae._conv_idx = [0]
-            out = vae.decoder(
-                hidden[:, :, index : index + 1],
-                feat_cache=vae._feat_map,
-                feat_idx=vae._conv_idx,
-                first_chunk=index == 0,
-            )
-            if vae.config.patch_size is not None:
-                out = unpatchify(out, patch_size=vae.config.patch_size)
-            yield _pixels(out.clamp(-1.0, 1.0))
+            yield _pixels(_one_group(vae, hidden, index))
     finally:
         vae.clear_cache()
 
 
+@torch.no_grad()
+def _one_group(vae: Any, hidden: torch.Tensor, index: int) -> torch.Tensor:
+    """Decode one latent frame; the VAE's feature cache carries what came before."""
+    from diffusers.models.autoencoders.autoencoder_kl_wan import unpatchify
+
+    vae._conv_idx = [0]
+    out: torch.Tensor = vae.decoder(
+        hidden[:, :, index : index + 1],
+        feat_cache=vae._feat_map,
+        feat_idx=vae._conv_idx,
+        first_chunk=index == 0,
+    )
+    if vae.config.patch_size is not None:
+        out = unpatchify(out, patch_size=vae.config.patch_size)
+    return out.clamp(-1.0, 1.0)
+
+
+@torch.no_grad()
 def _tiled(vae: Any, z: torch.Tensor) -> torch.Tensor:
     was = vae.use_tiling
     vae.enable_tiling()

@@ -26,6 +26,8 @@ class Watch:
     """Sees every forward and every step of one run.
 
     on_step(step, seconds)  after each step: steps done, seconds since denoising began
+    previews                how to colour latents, and where the pictures go
+    references              latent frames before the clip's own (VACE)
     """
 
     def __init__(
@@ -34,15 +36,15 @@ class Watch:
         trace: Trace,
         cancel: CancelToken,
         on_step: StepReport,
-        on_preview: Callable[[Preview], None] | None,
-        preview_map: Callable[[], PreviewMap],
+        previews: tuple[PreviewMap, Callable[[Preview], None]] | None,
+        references: int,
     ) -> None:
         self._plan = plan
         self._trace = trace
         self._cancel = cancel
         self._on_step = on_step
-        self._on_preview = on_preview
-        self._preview_map = preview_map
+        self._previews = previews
+        self.references = references
         self._before: torch.Tensor | None = None
         # (given latents, mask that is 0 where they are given), where tokens have their own times
         self.pinned: tuple[torch.Tensor, torch.Tensor] | None = None
@@ -70,11 +72,18 @@ class Watch:
             )
         assert self.first_forward is not None
         self._on_step(self.step, time.perf_counter() - self.first_forward)
-        if self._on_preview is not None and self.step < self._plan.steps:
-            self._preview(pipe, step, latents)
+        if self._previews is not None and self.step < self._plan.steps:
+            self._preview(pipe, step, latents, *self._previews)
         return {}
 
-    def _preview(self, pipe: Any, step: int, latents: torch.Tensor) -> None:
+    def _preview(
+        self,
+        pipe: Any,
+        step: int,
+        latents: torch.Tensor,
+        colours: PreviewMap,
+        show: Callable[[Preview], None],
+    ) -> None:
         """Show the clean clip that the last step points to: x0 = x - sigma * velocity."""
         sigmas = pipe.scheduler.sigmas
         begin = len(sigmas) - 1 - self._plan.steps
@@ -87,9 +96,8 @@ class Watch:
         if self.pinned is not None:
             given, mask = self.pinned
             clean = (1 - mask) * given + mask * clean
-        frames = self._preview_map().frames(clean)
-        assert self._on_preview is not None
-        self._on_preview(Preview(frames, self.step, self._plan.steps))
+        frames = colours.frames(clean[:, :, self.references :])
+        show(Preview(frames, self.step, self._plan.steps))
 
 
 def denoise(
@@ -110,8 +118,7 @@ def denoise(
     arguments = call_arguments(pipe, components, plan, inputs, residency, embeddings, seed)
     with lora_context(pipe), _attached(pipe, components, plan, residency, watch):
         latents: torch.Tensor = pipe(**arguments, callback_on_step_end=watch.after_step)[0]
-    references = len(inputs.references) if plan.task == "vace" else 0
-    return latents[0, :, references:].detach().to("cpu", torch.float32)
+    return latents[0, :, watch.references :].detach().to("cpu", torch.float32)
 
 
 @contextmanager

@@ -4,7 +4,11 @@ The text encoder is the largest part of most models and is needed for a second p
 loaded for a miss and dropped again.
 """
 
+import contextlib
 import hashlib
+import importlib.metadata
+import os
+import tempfile
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +20,11 @@ IN_MEMORY = 64
 
 
 class EmbeddingCache:
-    """Embeddings by key; the newest 64 in memory, all of them on disk when a folder is given."""
+    """Embeddings by key; the newest 64 in memory, all of them on disk when a folder is given.
+
+    It is a cache: what a read-only or full folder cannot take is kept in memory only and made anew
+    by the next process, with the same bits. Several processes may share a folder.
+    """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
@@ -32,17 +40,11 @@ class EmbeddingCache:
         return found
 
     def put(self, key: str, embedding: torch.Tensor) -> None:
-        """Keep an embedding."""
+        """Keep an embedding, on disk too where that is possible."""
         self._keep(key, embedding)
-        if self._folder is None:
-            return
-        from safetensors.torch import save
-
-        self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._folder / f"{key}.safetensors"
-        part = path.with_name(f"{path.name}.{id(self)}.part")
-        part.write_bytes(save({"embedding": embedding.contiguous()}))
-        part.replace(path)
+        if self._folder is not None:
+            with contextlib.suppress(OSError):
+                _write(self._folder / f"{key}.safetensors", embedding)
 
     def _keep(self, key: str, embedding: torch.Tensor) -> None:
         self._kept[key] = embedding
@@ -51,24 +53,47 @@ class EmbeddingCache:
             self._kept.popitem(last=False)
 
 
+def _write(path: Path, embedding: torch.Tensor) -> None:
+    """Write one embedding whole or not at all, whoever else writes the same one."""
+    from safetensors.torch import save
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    number, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".part")
+    part = Path(name)
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(save({"embedding": embedding.contiguous()}))
+        part.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise
+
+
 def _read(path: Path) -> torch.Tensor | None:
     """Read one cached embedding; a damaged file counts as absent and is made anew."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    if not path.is_file():
-        return None
     try:
+        if not path.is_file():
+            return None
         embedding: torch.Tensor = load_file(path)["embedding"]
     except (SafetensorError, KeyError, OSError):
         return None
     return embedding
 
 
-def embedding_key(fingerprint: str, text: str, length: int, dtype: torch.dtype) -> str:
-    """Return the key of a text for one text encoder."""
-    parts = "\0".join((fingerprint, str(length), str(dtype), text))
-    return hashlib.sha256(parts.encode()).hexdigest()
+def embedding_key(
+    fingerprint: str, text: str, length: int, dtype: torch.dtype, device: torch.device
+) -> str:
+    """Return the key of a text for one text encoder.
+
+    Kinds of device and versions of the libraries differ in the last bits, so each has its own.
+    """
+    versions = [importlib.metadata.version(name) for name in ("torch", "transformers")]
+    parts = (fingerprint, str(length), str(dtype), device.type, *versions, text)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 def embed_texts(
@@ -88,7 +113,7 @@ def embed_texts(
     """
     from diffusers import WanPipeline
 
-    keys = [embedding_key(fingerprint, text, length, dtype) for text in texts]
+    keys = [embedding_key(fingerprint, text, length, dtype, device) for text in texts]
     found = {key: cache.get(key) for key in keys}
     missing = [(k, t) for k, t in zip(keys, texts, strict=True) if found[k] is None]
     if missing:

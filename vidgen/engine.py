@@ -6,7 +6,7 @@ It has no threads of its own and makes no decisions: whatever can be chosen is i
 import resource
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import torch
@@ -19,16 +19,19 @@ from vidgen.denoise import Watch, denoise
 from vidgen.embeddings import EmbeddingCache, embed_texts
 from vidgen.errors import BadOutput, BadRequest, DoesNotFit
 from vidgen.events import Callback, CancelToken, Preview, Progress, Stage
-from vidgen.inputs import Inputs, fitted, load_inputs
-from vidgen.latents import SavedLatents, latents_hash, save_latents
+from vidgen.inputs import Inputs, fitted, hashes, load_inputs
+from vidgen.latents import SavedLatents, check_writable, latents_hash, save_latents
 from vidgen.loras import applied
 from vidgen.models import Model
+from vidgen.oom import explained_memory, is_out_of_memory
 from vidgen.plan import Plan
 from vidgen.preview import PreviewMap
+from vidgen.prompts import TokenCount, too_long
 from vidgen.recipe import make_recipe
 from vidgen.residency import Residency
 from vidgen.sink import OpenSink, Output
-from vidgen.workload import Dtype, Offload
+from vidgen.tasks import check_inputs
+from vidgen.workload import Dtype, Offload, Tiling
 
 
 class Engine:
@@ -129,40 +132,41 @@ class Engine:
         self._check(plan)
         plan.check_fits()
         cancel = cancel or CancelToken()
-        run = _Run(on, plan.device.kind == "cuda")
-        inputs = fitted(
-            load_inputs(plan.request) if inputs is None else inputs,
-            plan.size.width,
-            plan.size.height,
-            plan.fit,
-        )
+        run = _Run(on, self.device)
+        run.trace.attention_backend, run.trace.density = plan.attention_backend, 1.0
+        if latents_path is not None:
+            check_writable(latents_path)
+        inputs = load_inputs(plan.request) if inputs is None else inputs
+        check_inputs(plan.request, inputs, plan.model, plan.task)
+        size = plan.size
+        inputs = fitted(inputs, size.width, size.height, plan.fit, plan.num_frames)
         embeddings = self._encode(plan, run)
         cancel.check("before denoising")
         latents = self._denoise(
             plan, inputs, embeddings, plan.seeds[index], run, cancel, previews=previews
         )
-        recipe = make_recipe(plan, index, self.weights, latents_hash(latents))
+        recipe = make_recipe(plan, index, self.weights, latents_hash(latents), hashes(inputs))
         recipe["adjustments"] = [
             item.as_dict() for item in (*plan.adjustments, *run.trace.adjustments)
         ]
         recipe["trace"] = run.trace.as_dict()
-        if latents_path is not None:
-            save_latents(latents_path, latents, recipe)
+        saved = SavedLatents(latents, recipe)
+        run.latents_kept = latents_path is not None and _save(saved, latents_path, run.trace)
         out = Output(recipe, run.trace, open_sink)
-        return self._decode(SavedLatents(latents, recipe), plan.vae_tiling, run, cancel, out)
+        return self._decode(saved, plan.vae_tiling, run, cancel, out)
 
     def decode(
         self,
         saved: SavedLatents,
         *,
-        tiled: bool = False,
+        tiling: Tiling = "whole_then_tiles",
         on: Callback | None = None,
         cancel: CancelToken | None = None,
         open_sink: OpenSink | None = None,
     ) -> Clip:
         """Decode latents that an earlier run left.
 
-        tiled   decode in spatial tiles, which needs less memory and changes pixels at the seams
+        tiling  tiles need less memory and change pixels at the seams
         Raises  BadRequest when the latents are another model's
         """
         channels = self._components.vae.config.z_dim
@@ -171,9 +175,10 @@ class Engine:
                 f"The latents have {saved.latents.shape[0]} channels, {self.model.name} decodes "
                 f"{channels}; use the model that made them."
             )
-        run = _Run(on, self.device.type == "cuda")
+        run = _Run(on, self.device)
+        run.latents_kept = True
         out = Output(saved.recipe, run.trace, open_sink)
-        return self._decode(saved, tiled, run, cancel or CancelToken(), out)
+        return self._decode(saved, tiling, run, cancel or CancelToken(), out)
 
     def _check(self, plan: Plan) -> None:
         for name in ("dtype", "offload"):
@@ -197,7 +202,8 @@ class Engine:
 
     def _encode(self, plan: Plan, run: "_Run") -> list[torch.Tensor]:
         texts = [plan.request.prompt, *([plan.negative_prompt] if plan.guided else [])]
-        with run.stage("encode"):
+        self._count_tokens(plan, run)
+        with run.stage("encode"), explained_memory("Encoding the prompt", "try offload=model"):
             embeddings, hits = embed_texts(
                 texts,
                 tokenizer=self._components.tokenizer,
@@ -214,6 +220,22 @@ class Engine:
         run.report("encode", 1, 1, plan)
         return embeddings
 
+    def _count_tokens(self, plan: Plan, run: "_Run") -> None:
+        """Say what the model will not read of a text that planning could only bound."""
+        from diffusers.pipelines.wan.pipeline_wan import prompt_clean
+
+        for field, text in (
+            ("prompt", plan.request.prompt),
+            ("negative_prompt", plan.negative_prompt),
+        ):
+            count = len(self._components.tokenizer(prompt_clean(text)).input_ids)
+            change = too_long(field, TokenCount(count, count), plan.model.family)
+            if change is None or any(item.field == field for item in plan.adjustments):
+                continue
+            if plan.request.strict:
+                raise BadRequest(f"strict: {change}.", field=field)
+            run.trace.adjustments.append(change)
+
     def _denoise(
         self,
         plan: Plan,
@@ -225,18 +247,19 @@ class Engine:
         *,
         previews: bool,
     ) -> torch.Tensor:
-        wants_preview = previews and plan.request.preview != "off" and run.on is not None
+        previewed = previews and plan.request.preview != "off" and run.on is not None
         watch = Watch(
             plan,
             run.trace,
             cancel,
             on_step=lambda step, _: run.report("denoise", step, plan.steps, plan),
-            on_preview=run.emit_preview if wants_preview else None,
-            preview_map=self._previews,
+            previews=(self._previews(), run.emit_preview) if previewed else None,
+            references=len(inputs.references) if plan.task == "vace" else 0,
         )
         experts = dict(zip(("high", "low"), self._components.transformers, strict=False))
         began = time.perf_counter()
-        with run.stage("denoise"):
+        way_out = "try a smaller size, fewer frames or offload=group"
+        with run.stage("denoise"), explained_memory("Denoising", way_out):
             latents = denoise(
                 self._components,
                 plan,
@@ -263,7 +286,7 @@ class Engine:
     def _decode(
         self,
         saved: SavedLatents,
-        tiled: bool,
+        tiling: Tiling,
         run: "_Run",
         cancel: CancelToken,
         out: Output,
@@ -272,14 +295,17 @@ class Engine:
 
         made = saved.recipe["plan"]
         with run.stage("decode"), self._residency.on_device(self._components.vae):
-            for attempt in (True,) if tiled else (False, True):
-                run.trace.vae_tiled = attempt
+            attempts = {"whole": (False,), "tiles": (True,), "whole_then_tiles": (False, True)}
+            for tiled in attempts[tiling]:
+                run.trace.vae_tiled = tiled
                 try:
                     self._decode_into(saved.latents, run, cancel, out)
                     break
-                except torch.OutOfMemoryError as error:
-                    if attempt:
-                        raise _out_of_memory() from error
+                except Exception as error:
+                    if not is_out_of_memory(error):
+                        raise
+                    if tiled or tiling == "whole":
+                        raise _decode_does_not_fit(tiled, kept=run.latents_kept) from error
                 change = Adjustment("vae_tiling", "auto", "on", "decoding whole ran out of memory")
                 run.trace.adjustments.append(change)
                 release(self.device)
@@ -306,48 +332,64 @@ class Engine:
         tiled = run.trace.vae_tiled
         total = group_count(latents, tiled=tiled)
         groups = decode_groups(self._components.vae, latents, tiled=tiled, cancel=cancel)
-        for done, frames in enumerate(groups, start=1):
-            if not np.isfinite(frames).all():
-                raise BadOutput(
-                    f"The decoded frames are not finite from group {done} of {total}; the latents "
-                    "are kept.",
-                    code="nan_frames",
-                )
-            out.write(frames)
-            run.report("decode", done, total, None)
+        with closing(groups):
+            for done, frames in enumerate(groups, start=1):
+                if not np.isfinite(frames).all():
+                    kept = "; the latents are kept" if run.latents_kept else ""
+                    raise BadOutput(
+                        f"The decoded frames are not finite from group {done} of {total}{kept}.",
+                        code="nan_frames",
+                    )
+                out.write(frames)
+                run.report("decode", done, total, None)
 
 
-def _out_of_memory() -> DoesNotFit:
+def _save(saved: SavedLatents, path: Path, trace: Trace) -> bool:
+    """Save latents; if the disk will not have them, say so and let the decode try all the same."""
+    try:
+        save_latents(path, saved.latents, saved.recipe)
+    except OSError as error:
+        why = f"the latents could not be written to {path.parent}: {error.strerror}"
+        trace.adjustments.append(Adjustment("keep_latents", "auto", "never", why))
+        return False
+    return True
+
+
+def _decode_does_not_fit(tiled: bool, *, kept: bool) -> DoesNotFit:
+    how = ", in tiles too" if tiled else ""
+    ways = ["decode on a machine with more memory"]
+    if not tiled:
+        ways.append("decode in tiles (vae_tiling=on)")
+    held = "the latents are kept; " if kept else ""
     return DoesNotFit(
-        "Decoding ran out of memory, in tiles too; the latents are kept, decode them on a machine "
-        "with more memory.",
-        field="vae_tiling",
+        f"Decoding ran out of memory{how}; {held}{' or '.join(ways)}.", field="vae_tiling"
     )
 
 
 class _Run:
     """Clock, trace and voice of one run."""
 
-    def __init__(self, on: Callback | None, cuda: bool) -> None:
+    def __init__(self, on: Callback | None, device: torch.device) -> None:
         self.on = on
         self.trace = Trace()
-        self._cuda = cuda
+        self.latents_kept = False
+        self._device = device
         self._began = time.perf_counter()
         self._stage_began = self._began
 
     @contextmanager
     def stage(self, name: Stage) -> Iterator[None]:
         """Time a stage and read its peak memory."""
-        if self._cuda:
-            torch.cuda.reset_peak_memory_stats()
+        if self._device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self._device)
         self._stage_began = time.perf_counter()
         try:
             yield
         finally:
             self.trace.seconds[name] = time.perf_counter() - self._stage_began
             self.trace.peak_bytes[name] = (
-                torch.cuda.max_memory_allocated()
-                if self._cuda
+                torch.cuda.max_memory_allocated(self._device)
+                if self._device.type == "cuda"
                 else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
             )
 

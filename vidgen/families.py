@@ -115,19 +115,22 @@ _VACE_TASKS: tuple[Task, ...] = ("vace", "t2v", "i2v", "flf2v", "last", "prefix"
 _T2V = "WanPipeline"
 _I2V = "WanImageToVideoPipeline"
 
-_WAN21 = Recipe(
-    width=832,
-    height=480,
-    num_frames=81,
-    fps=16,
-    num_inference_steps=50,
-    guidance_scale=5.0,
-    flow_shift=((_480P * 3 // 2, 3.0), (_720P, 5.0)),
-    scheduler="unipc",
-    negative_prompt=WAN_NEGATIVE,
-    max_pixels_seen=_720P,
-    max_frames_seen=81,
-)
+
+def _wan21(*, steps: int, shift: tuple[tuple[int, float], ...], size: tuple[int, int]) -> Recipe:
+    """The defaults of Wan2.1's own generate.py (Wan-Video/Wan2.1)."""
+    return Recipe(
+        width=size[0],
+        height=size[1],
+        num_frames=81,
+        fps=16,
+        num_inference_steps=steps,
+        guidance_scale=5.0,
+        flow_shift=shift,
+        scheduler="unipc",
+        negative_prompt=WAN_NEGATIVE,
+        max_pixels_seen=_720P,
+        max_frames_seen=81,
+    )
 
 
 def _wan22(*, steps: int, guidance: tuple[float, float], shift: float, boundary: float) -> Recipe:
@@ -183,7 +186,7 @@ FAMILIES: tuple[Family, ...] = (
         vae_temporal=4,
         patch=(1, 2, 2),
         text_length=512,
-        recipe=_WAN21,
+        recipe=_wan21(steps=50, shift=((_720P, 5.0),), size=(832, 480)),
     ),
     Family(
         name="wan2.1-i2v",
@@ -195,7 +198,7 @@ FAMILIES: tuple[Family, ...] = (
         patch=(1, 2, 2),
         text_length=512,
         image_encoder=True,
-        recipe=_WAN21,
+        recipe=_wan21(steps=40, shift=((_480P, 3.0), (_720P, 5.0)), size=(832, 480)),
     ),
     Family(
         name="wan2.1-flf2v",
@@ -207,7 +210,7 @@ FAMILIES: tuple[Family, ...] = (
         patch=(1, 2, 2),
         text_length=512,
         image_encoder=True,
-        recipe=_WAN21,
+        recipe=_wan21(steps=50, shift=((_720P, 16.0),), size=(1280, 720)),
     ),
     Family(
         name="wan2.1-vace",
@@ -218,7 +221,7 @@ FAMILIES: tuple[Family, ...] = (
         vae_temporal=4,
         patch=(1, 2, 2),
         text_length=512,
-        recipe=_WAN21,
+        recipe=_wan21(steps=50, shift=((_720P, 16.0),), size=(832, 480)),
     ),
     Family(
         name="wan2.2-t2v-a14b",

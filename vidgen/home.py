@@ -1,6 +1,5 @@
 """VIDGEN_HOME: the folder of what Vidgen keeps between runs; it reads and writes none of it."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,8 +37,3 @@ def find_home(asked: Path | None, environ: Mapping[str, str]) -> Home:
     from platformdirs import user_data_path
 
     return Home(user_data_path("vidgen", appauthor=False))
-
-
-def environment() -> Mapping[str, str]:
-    """Return the process's environment; only the command line's settings read it."""
-    return os.environ

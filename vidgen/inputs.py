@@ -1,25 +1,42 @@
-"""The pictures and videos that a request brings, read once and held as float arrays.
+"""The pictures and videos that a request brings, held as float arrays or as files to be read.
 
-Reading happens here and nowhere else; a chain hands its frames over through the same class, so
-they never pass through a file.
+Pictures are read at once. A video is only probed: its frames are read when the size of the clip is
+known, so that a long file costs no memory. A chain hands its frames over as arrays in the same
+class, so they never pass through a file.
 """
 
-from dataclasses import dataclass, field
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from vidgen.adjustment import Adjustment
 from vidgen.errors import BadRequest
 from vidgen.request import VideoRequest
 
-Fit = Literal["crop", "letterbox", "stretch"]
-
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from vidgen.media.fit import Fit
+
     Image = NDArray[np.float32]
     Frames = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class VideoFile:
+    """A part of a video file: frames start to stop, at the file's own size."""
+
+    path: str
+    start: int
+    stop: int
+    width: int
+    height: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,33 +44,54 @@ class Inputs:
     """What a clip is conditioned on; sRGB float32 in 0..1.
 
     image, last_image  (rows, columns, 3)
-    video              (frames, rows, columns, 3)
-    mask               (frames, rows, columns, 3); white is made anew
+    video              (frames, rows, columns, 3), or a file
+    mask               the same; white is made anew
     references         pictures of things that shall appear
     video_fps          rate of the video, when it came from a file
     """
 
     image: "Image | None" = None
     last_image: "Image | None" = None
-    video: "Frames | None" = None
-    mask: "Frames | None" = None
+    video: "Frames | VideoFile | None" = None
+    mask: "Frames | VideoFile | None" = None
     references: "tuple[Image, ...]" = ()
     video_fps: Fraction | None = None
     adjustments: tuple[Adjustment, ...] = field(default=())
 
     @property
-    def source_size(self) -> tuple[int, int] | None:
-        """Width and height of the first input that sets the picture, or None."""
-        for picture in (self.image, self.last_image):
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Width and height of every input that fills the picture, by field."""
+        found = {}
+        for name in ("image", "last_image"):
+            picture = getattr(self, name)
             if picture is not None:
-                return int(picture.shape[1]), int(picture.shape[0])
-        if self.video is not None:
-            return int(self.video.shape[2]), int(self.video.shape[1])
-        return None
+                found[name] = (int(picture.shape[1]), int(picture.shape[0]))
+        for name in ("video", "mask"):
+            frames = getattr(self, name)
+            if isinstance(frames, VideoFile):
+                found[name] = (frames.width, frames.height)
+            elif frames is not None:
+                found[name] = (int(frames.shape[2]), int(frames.shape[1]))
+        return found
+
+    @property
+    def video_frames(self) -> int:
+        """Frames of the video, 0 without one."""
+        return 0 if self.video is None else len(self.video)
+
+    def frames(self) -> "Frames | None":
+        """Return the video's frames, which `fitted` has read."""
+        assert not isinstance(self.video, VideoFile)
+        return self.video
+
+    def mask_frames(self) -> "Frames | None":
+        """Return the mask's frames, which `fitted` has read."""
+        assert not isinstance(self.mask, VideoFile)
+        return self.mask
 
 
 def load_inputs(request: VideoRequest) -> Inputs:
-    """Read every file that a request names.
+    """Read the pictures that a request names and look at its videos.
 
     Raises  NotFound or BadMedia, naming the file
     """
@@ -65,30 +103,35 @@ def load_inputs(request: VideoRequest) -> Inputs:
         colour = request.alpha_background
         background = (int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16))
         read = read_image(source, background=background)
-        found.extend(Adjustment(name, item.asked, item.used, item.why) for item in read.adjustments)
+        found.extend(replace(item, field=name) for item in read.adjustments)
         return read.pixels_hwc
 
     image = picture("image", request.image) if request.image else None
     last_image = picture("last_image", request.last_image) if request.last_image else None
     references = tuple(picture("reference_images", path) for path in request.reference_images)
     video, rate = _video(request, found)
-    mask = _mask(request, 0 if video is None else len(video))
+    mask: Image | Frames | VideoFile | None = None
+    if request.mask is not None and video is not None:
+        mask = _mask_video(request.mask, len(video), found)
+        if mask is None:
+            import numpy as np
+
+            still = picture("mask", request.mask)
+            mask = np.broadcast_to(still, (len(video), *still.shape))
     return Inputs(image, last_image, video, mask, references, rate, tuple(found))
 
 
 def _video(
     request: VideoRequest, found: list[Adjustment]
-) -> "tuple[Frames | None, Fraction | None]":
-    """Read the part of the video that the request needs."""
+) -> tuple[VideoFile | None, Fraction | None]:
+    """Look at the part of the video that the request needs."""
     if request.video is None:
         return None, None
-    import numpy as np
-
-    from vidgen.media import probe_video, read_video
+    from vidgen.media import probe_video
 
     info = probe_video(request.video)
-    found.extend(Adjustment("video", item.asked, item.used, item.why) for item in info.assumptions)
-    start, stop = 0, request.num_frames
+    found.extend(replace(item, field="video") for item in info.assumptions)
+    start = 0
     if request.prefix_frames is not None:
         if request.prefix_frames > info.num_frames:
             raise BadRequest(
@@ -96,57 +139,84 @@ def _video(
                 f"({info.num_frames}); give at most {info.num_frames}.",
                 field="prefix_frames",
             )
-        start, stop = info.num_frames - request.prefix_frames, info.num_frames
-    chunks = list(read_video(request.video, start=start, stop=stop))
-    return np.concatenate(chunks), info.fps
+        start = info.num_frames - request.prefix_frames
+    part = VideoFile(request.video, start, info.num_frames, info.width, info.height)
+    return part, info.fps
 
 
-def _mask(request: VideoRequest, num_frames: int) -> "Frames | None":
-    """Read a mask video, or a mask image repeated over the video's frames."""
-    if request.mask is None:
-        return None
-    import numpy as np
-
+def _mask_video(path: str, num_frames: int, found: list[Adjustment]) -> VideoFile | None:
+    """Look at a mask with more than one frame; None for a still picture."""
     from vidgen.errors import BadMedia
-    from vidgen.media import read_image, read_video
+    from vidgen.media import probe_video
 
     try:
-        still = read_image(request.mask).pixels_hwc
+        info = probe_video(path)
     except BadMedia:
-        mask = np.concatenate(list(read_video(request.mask, stop=num_frames)))
-        if len(mask) < num_frames:
-            raise BadRequest(
-                f"The mask has {len(mask)} frames, the video {num_frames}; "
-                "give as many, or one image.",
-                field="mask",
-            ) from None
-        return mask
-    return np.broadcast_to(still, (num_frames, *still.shape))
+        return None
+    if info.num_frames == 1:
+        return None
+    found.extend(replace(item, field="mask") for item in info.assumptions)
+    if info.num_frames < num_frames:
+        raise BadRequest(
+            f"The mask has {info.num_frames} frames, the video {num_frames}; give as many, or one "
+            "picture.",
+            field="mask",
+        )
+    return VideoFile(path, 0, num_frames, info.width, info.height)
 
 
-def fitted(inputs: Inputs, width: int, height: int, fit: Fit) -> Inputs:
-    """Return the inputs brought to the size that is generated.
+def fitted(inputs: Inputs, width: int, height: int, fit: "Fit", num_frames: int) -> Inputs:
+    """Return the inputs as arrays of the size that is generated.
 
+    num_frames  the clip's; frames of a longer video are not read
     References keep their own shape: the model places them itself.
     """
-    import numpy as np
-
     from vidgen.media import fit_image
 
     def one(picture: "Image | None") -> "Image | None":
         return None if picture is None else fit_image(picture, width, height, fit)
 
-    def many(frames: "Frames | None") -> "Frames | None":
+    def many(frames: "Frames | VideoFile | None") -> "Frames | None":
         if frames is None:
             return None
-        return np.stack([fit_image(frame, width, height, fit) for frame in frames])
+        import numpy as np
 
-    return Inputs(
-        one(inputs.image),
-        one(inputs.last_image),
-        many(inputs.video),
-        many(inputs.mask),
-        inputs.references,
-        inputs.video_fps,
-        inputs.adjustments,
+        return np.stack(
+            [fit_image(frame, width, height, fit) for frame in _frames(frames, num_frames)]
+        )
+
+    return replace(
+        inputs,
+        image=one(inputs.image),
+        last_image=one(inputs.last_image),
+        video=many(inputs.video),
+        mask=many(inputs.mask),
     )
+
+
+def _frames(video: "Frames | VideoFile", num_frames: int) -> "Iterator[Image]":
+    """Yield at most so many frames, a few in memory at a time."""
+    if not isinstance(video, VideoFile):
+        yield from video[:num_frames]
+        return
+    from vidgen.media import read_video
+
+    stop = min(video.stop, video.start + num_frames)
+    for chunk in read_video(video.path, start=video.start, stop=stop):
+        yield from chunk
+
+
+def hashes(inputs: Inputs) -> dict[str, str]:
+    """Return a hash of each input that `fitted` has made, by which a repeat is judged."""
+    arrays = {
+        "image": inputs.image,
+        "last_image": inputs.last_image,
+        "video": inputs.frames(),
+        "mask": inputs.mask_frames(),
+        **{f"reference_{i}": picture for i, picture in enumerate(inputs.references)},
+    }
+    return {
+        name: hashlib.sha256(f"{array.shape}".encode() + array.tobytes()).hexdigest()
+        for name, array in arrays.items()
+        if array is not None
+    }

@@ -2,13 +2,14 @@
 
 import hashlib
 import os
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from vidgen.errors import BadMedia, NotFound
+from vidgen.errors import BadMedia, DoesNotFit, NotFound
 from vidgen.recipe import parse_recipe, recipe_text
 
 
@@ -38,12 +39,31 @@ def save_latents(path: Path, latents: torch.Tensor, recipe: dict[str, Any]) -> N
         metadata={"vidgen": recipe_text(recipe)},
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".part", dir=path.parent)
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def check_writable(path: Path) -> None:
+    """Raise DoesNotFit now if latents could not be written there after the work is done."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise DoesNotFit(
+            f"{path.parent} cannot be written ({error.strerror}); choose another folder, or "
+            "keep_latents=never.",
+            field="keep_latents",
+        ) from error
 
 
 def load_latents(path: Path) -> SavedLatents:

@@ -1,22 +1,37 @@
-"""LoRAs for one run: loaded into the experts, counted, and taken out again whatever happens."""
+"""LoRAs for one run: loaded into the experts, counted, and taken out again whatever happens.
 
-import re
-from collections.abc import Iterator
+What can be said of a file without torch is in `vidgen.lora_files`.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from vidgen.adjustment import Adjustment
 from vidgen.clip import Trace
-from vidgen.errors import BadRequest, NotFound, Unsupported
+from vidgen.errors import BadRequest
+from vidgen.lora_files import PREFIX, inspect_lora, module_of
 from vidgen.request import LoraSpec
 
-_SUFFIX = re.compile(
-    r"\.(lora_A|lora_B|lora_down|lora_up|alpha|diff|diff_b|dora_scale)(\.default)?(\.weight|\.bias)?$"
-)
+_METADATA = "lora_adapter_metadata"  # diffusers' name for the adapter's configuration in the header
+
+
+@dataclass(frozen=True, slots=True)
+class Lora:
+    """A LoRA in memory.
+
+    tensors  under diffusers' names
+    modules  as the file itself names them
+    config   of the adapter (rank, alpha), under diffusers' names; None when the file has none
+    """
+
+    tensors: dict[str, torch.Tensor]
+    modules: frozenset[str]
+    config: dict[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,71 +49,67 @@ class LoraReport:
     examples: tuple[str, ...]
 
 
-def lora_file(path_text: str) -> Path:
-    """Return the safetensors file that a LoRA's path means.
+def read_lora(pipe: Any, path_text: str) -> Lora:
+    """Read a LoRA's tensors and its adapter's configuration.
 
-    Raises  NotFound, or Unsupported for a pickle
-    """
-    path = Path(path_text).expanduser()
-    if path.is_dir():
-        files = sorted(path.glob("*.safetensors"))
-        if len(files) != 1:
-            raise NotFound(
-                f"{path} holds {len(files)} safetensors files; name the one to use.",
-                field="loras",
-            )
-        path = files[0]
-    if not path.is_file():
-        raise NotFound(f"LoRA {path_text} does not exist.", field="loras")
-    if path.suffix != ".safetensors":
-        raise Unsupported(
-            f"LoRA {path_text} is not a safetensors file; convert it first, since a pickle can run "
-            "code when opened.",
-            field="loras",
-        )
-    return path
-
-
-def read_lora(pipe: Any, path_text: str) -> tuple[dict[str, torch.Tensor], set[str]]:
-    """Return a LoRA's tensors under diffusers' names, and the modules that the file itself names.
-
-    pipe   a pipeline, or its class, with diffusers' own conversion of foreign names
+    pipe    a pipeline, or its class, with diffusers' own conversion of foreign names
+    Raises  BadRequest, NotFound or Unsupported
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    path = lora_file(path_text)
+    facts = inspect_lora(path_text)
     try:
-        raw = load_file(path)
-        converted: dict[str, torch.Tensor] = pipe.lora_state_dict(dict(raw))
-    except (SafetensorError, KeyError, ValueError, IndexError, RuntimeError) as error:
+        tensors: dict[str, torch.Tensor] = pipe.lora_state_dict(dict(load_file(facts.path)))
+        config = _config(facts.metadata)
+    except (SafetensorError, LookupError, ValueError, RuntimeError, TypeError) as error:
         raise BadRequest(
             f"LoRA {path_text} is not one that Wan's layers understand "
             f"({type(error).__name__}: {error}).",
             field="loras",
         ) from error
-    return converted, {_SUFFIX.sub("", key) for key in raw}
+    return Lora(tensors, facts.modules, config)
+
+
+def _config(metadata: Mapping[str, str]) -> dict[str, Any] | None:
+    """Return the adapter's configuration from a header, with every name under `transformer.`.
+
+    A pipeline saves the names with that prefix, a transformer alone without.
+    """
+    text = metadata.get(_METADATA)
+    if not text:
+        return None
+    data = json.loads(text)
+    if not isinstance(data, dict):
+        raise ValueError(f"{_METADATA} is not an object")
+    prefixed = {key: value for key, value in data.items() if key.startswith(PREFIX)}
+    if not prefixed and "r" in data:
+        return {f"{PREFIX}{key}": value for key, value in data.items()}
+    return prefixed or None
 
 
 def match(
-    converted: dict[str, torch.Tensor], named: set[str], expert: Any, spec: LoraSpec, label: str
+    lora: Lora, expert: Any, spec: LoraSpec, label: str
 ) -> tuple[dict[str, torch.Tensor], LoraReport]:
     """Keep the tensors whose module exists in an expert, and count the others.
 
     A module that the conversion itself dropped counts as unmatched too.
+
+    Returns  the tensors under `transformer.`, without which diffusers passes over them in silence
     """
-    modules = {name for name, _ in expert.named_modules()}
+    modules = {name for name, module in expert.named_modules() if _takes_lora(module)}
     kept: dict[str, torch.Tensor] = {}
     lost: set[str] = set()
     found: set[str] = set()
-    for key, tensor in converted.items():
-        module = _SUFFIX.sub("", key).removeprefix("transformer.")
+    for key, tensor in lora.tensors.items():
+        bare = key.removeprefix(PREFIX)
+        module = module_of(bare)
         if module in modules:
-            kept[key] = tensor
+            kept[PREFIX + bare] = tensor
             found.add(module)
         else:
             lost.add(module)
-    dropped = max(0, len(named) - len(found) - len(lost))
+    dropped = max(0, len(lora.modules) - len(found) - len(lost))
     report = LoraReport(
         path=spec.path,
         expert=label,
@@ -108,6 +119,11 @@ def match(
         examples=tuple(sorted(lost)[:3]),
     )
     return kept, report
+
+
+def _takes_lora(module: torch.nn.Module) -> bool:
+    """Whether a LoRA can change a module; one that has a LoRA already carries a base_layer."""
+    return isinstance(module, (torch.nn.Linear, torch.nn.Conv3d)) or hasattr(module, "base_layer")
 
 
 @contextmanager
@@ -129,18 +145,18 @@ def applied(
         yield
     finally:
         for expert in experts.values():
-            if getattr(expert, "peft_config", None):
+            if hasattr(expert, "peft_config"):  # empty after a failure, with layers still wrapped
                 expert.unload_lora()
 
 
 def _load(
     pipe: Any, experts: dict[str, Any], spec: LoraSpec, name: str, trace: Trace, *, strict: bool
 ) -> None:
-    converted, named = read_lora(pipe, spec.path)
+    lora = read_lora(pipe, spec.path)
     for label, expert in experts.items():
         if spec.target not in ("both", label):
             continue
-        kept, report = match(converted, named, expert, spec, label)
+        kept, report = match(lora, expert, spec, label)
         trace.loras.append(asdict(report))
         if report.matched == 0:
             raise BadRequest(
@@ -149,24 +165,68 @@ def _load(
                 field="loras",
             )
         if report.unmatched:
-            total = report.matched + report.unmatched
-            change = Adjustment(
-                "loras",
-                spec.path,
-                f"{report.matched} of {total} modules",
-                f"the others are not in this model, e.g. {', '.join(report.examples) or 'norms'}",
-            )
+            change = _partial(report)
             if strict:
                 raise BadRequest(f"strict: {change}.", field="loras")
             trace.adjustments.append(change)
-        try:
-            pipe.load_lora_weights(kept, adapter_name=name, load_into_transformer_2=label == "low")
-        except (RuntimeError, ValueError) as error:
-            raise BadRequest(
-                f"LoRA {spec.path} does not fit the model's layers: "
-                f"{str(error).strip().splitlines()[-1]}",
-                field="loras",
-            ) from error
+        _attach(pipe, expert, kept, lora.config, name, spec)
+
+
+def _partial(report: LoraReport) -> Adjustment:
+    total = report.matched + report.unmatched
+    named = f", e.g. {', '.join(report.examples)}" if report.examples else ""
+    return Adjustment(
+        "loras",
+        report.path,
+        f"{report.matched} of {total} modules",
+        f"the others are not in this model{named}",
+    )
+
+
+def _attach(
+    pipe: Any,
+    expert: Any,
+    kept: dict[str, torch.Tensor],
+    config: dict[str, Any] | None,
+    name: str,
+    spec: LoraSpec,
+) -> None:
+    """Put a LoRA into an expert, and see that it sits in every layer that matched."""
+    foreign = [key for key in kept if "lora" not in key.removeprefix(PREFIX)]
+    if foreign:
+        raise BadRequest(
+            f"LoRA {spec.path} has {foreign[0]}, which diffusers cannot load beside diffusers' "
+            "own names; save it again with its alpha multiplied in.",
+            field="loras",
+        )
+    try:
+        pipe.load_lora_into_transformer(
+            kept,
+            transformer=expert,
+            adapter_name=name,
+            metadata=config,
+            _pipeline=pipe,
+            low_cpu_mem_usage=True,
+        )
+    except (RuntimeError, ValueError, TypeError, LookupError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[-1]
+        raise BadRequest(
+            f"LoRA {spec.path} does not fit the model's layers: {reason.strip()}", field="loras"
+        ) from error
+    wanted = {module_of(key.removeprefix(PREFIX)) for key in kept}
+    missing = sorted(wanted - _layers_with(expert, name))
+    if missing or name not in getattr(expert, "peft_config", {}):
+        raise BadRequest(
+            f"LoRA {spec.path} did not reach {len(missing)} of {len(wanted)} layers, e.g. "
+            f"{missing[0] if missing else 'any'}; diffusers passed over them.",
+            field="loras",
+        )
+
+
+def _layers_with(expert: Any, name: str) -> set[str]:
+    return {
+        path for path, module in expert.named_modules() if name in getattr(module, "lora_A", ())
+    }
 
 
 def _weigh(experts: dict[str, Any], specs: tuple[LoraSpec, ...]) -> None:

@@ -8,12 +8,13 @@ import difflib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from vidgen.detect import detect
 from vidgen.errors import NotFound, Unsupported
-from vidgen.families import FAMILIES, Family, family
+from vidgen.families import Family, Recipe, family
 
 Config = Mapping[str, Any]
 
@@ -47,6 +48,8 @@ def _dit(heads: int, layers: int, ffn: int, **changes: Any) -> Config:
     }  # fmt: skip
 
 
+# What the README of Wan2.1 recommends for the 1.3B model.
+_SMALL_T2V = {"guidance_scale": 6.0, "flow_shift": ((1280 * 720, 8.0),)}
 _DIT_14B_I2V = _dit(40, 40, 13824, in_channels=36, image_dim=1280, added_kv_proj_dim=5120)
 
 
@@ -78,6 +81,11 @@ class Model:
     about: str = ""
     recipe_changes: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def recipe(self) -> Recipe:
+        """The family's recipe with this checkpoint's own values."""
+        return replace(self.family.recipe, **self.recipe_changes)
+
 
 def _wan(name: str, family_name: str, hub: str, dit: Config, about: str, **parts: Any) -> Model:
     configs = Configs(
@@ -93,6 +101,7 @@ def _wan(name: str, family_name: str, hub: str, dit: Config, about: str, **parts
         hub_id=f"Wan-AI/{hub}-Diffusers",
         licence="Apache-2.0",
         about=about,
+        recipe_changes=parts.get("recipe", {}),
     )
 
 
@@ -101,12 +110,13 @@ DEFAULT_MODEL = "toyworld"
 
 KNOWN: tuple[Model, ...] = (
     _wan("wan2.1-t2v-1.3b", "wan2.1-t2v", "Wan2.1-T2V-1.3B", _dit(12, 30, 8960),
-         "the small one; 480p, fits 12 GB"),
+         "the small one; 480p, fits 12 GB", recipe=_SMALL_T2V),
     _wan("wan2.1-t2v-14b", "wan2.1-t2v", "Wan2.1-T2V-14B", _dit(40, 40, 13824), "480p and 720p"),
     _wan("wan2.1-i2v-14b-480p", "wan2.1-i2v", "Wan2.1-I2V-14B-480P", _DIT_14B_I2V,
          "from a first frame, 480p", image_encoder=_CLIP_H),
     _wan("wan2.1-i2v-14b-720p", "wan2.1-i2v", "Wan2.1-I2V-14B-720P", _DIT_14B_I2V,
-         "from a first frame, 720p", image_encoder=_CLIP_H),
+         "from a first frame, 720p", image_encoder=_CLIP_H,
+         recipe={"width": 1280, "height": 720}),
     _wan("wan2.1-flf2v-14b", "wan2.1-flf2v", "Wan2.1-FLF2V-14B-720P",
          {**_DIT_14B_I2V, "pos_embed_seq_len": 514}, "between a first and a last frame, 720p",
          image_encoder=_CLIP_H),
@@ -125,15 +135,7 @@ KNOWN: tuple[Model, ...] = (
          "text or first frame, 720p at 24 fps", vae=_VAE_22),
 )  # fmt: skip
 
-_REFUSED = {
-    "SanaVideo": "it uses linear attention, which has no keys to leave out",
-    "SanaTransformer": "it uses linear attention, which has no keys to leave out",
-    "UNet": "it is a U-Net, which has no token grid to attend over",
-    "StableVideoDiffusion": "it is a U-Net, which has no token grid to attend over",
-    "AnimateDiff": "it is a U-Net, which has no token grid to attend over",
-    "I2VGenXL": "it is a U-Net, which has no token grid to attend over",
-    "TextToVideoSD": "it is a U-Net, which has no token grid to attend over",
-}
+_PARTS = ("transformer", "transformer_2", "vae", "text_encoder", "image_encoder")
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
@@ -152,10 +154,14 @@ def resolve(name: str) -> Model:
     for row in KNOWN:
         if name in (row.name, row.hub_id):
             return row
-    path = Path(name).expanduser()
-    if path.is_dir():
+    try:
+        path = Path(name).expanduser()
+        is_folder, is_there = path.is_dir(), path.exists()
+    except (OSError, RuntimeError):  # a name that is too long, a user without a home
+        is_folder = is_there = False
+    if is_folder:
         return _from_folder(path, name)
-    if re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not path.exists():
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not is_there:
         return _from_hub_cache(name)
     near = difflib.get_close_matches(name, known_names(), n=2, cutoff=0.5)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
@@ -199,58 +205,26 @@ def _from_folder(folder: Path, name: str) -> Model:
             f"{folder} has no model_index.json; give a folder in diffusers' format.", field="model"
         )
     refuse_pickles(folder)
-    cls = str(index.get("_class_name", "?"))
-    transformer = _read(folder, "transformer/config.json")
-    vae = _read(folder, "vae/config.json")
-    text = _read(folder, "text_encoder/config.json")
-    for word, why in _REFUSED.items():
-        if word in cls or (transformer and word in str(transformer.get("_class_name", ""))):
-            raise Unsupported(f"{name} ({cls}) cannot run here: {why}.", field="model")
-    if transformer is None or vae is None or text is None:
-        raise Unsupported(
-            f"{name} ({cls}) lacks a transformer, vae or text_encoder folder; Vidgen runs "
-            f"{', '.join(row.name for row in FAMILIES)}.",
-            field="model",
-        )
-    row = _detect(name, cls, index, transformer, vae, bundled=folder == TOYWORLD_FOLDER)
+    parts = {part: _read(folder, f"{part}/config.json") for part in _PARTS}
+    row = detect(name, index, parts, toy=folder == TOYWORLD_FOLDER)
+    transformer, vae, text = parts["transformer"], parts["vae"], parts["text_encoder"]
+    assert transformer is not None
+    assert vae is not None
+    assert text is not None
     return Model(
         name=name,
         family=row,
-        configs=Configs(transformer, vae, text, _read(folder, "image_encoder/config.json")),
+        configs=Configs(transformer, vae, text, parts["image_encoder"]),
         folder=folder,
-        recipe_changes=_recipe_changes(row, index),
+        recipe_changes=_recipe_changes(row, index, transformer),
     )
 
 
-def _recipe_changes(row: Family, index: Config) -> dict[str, Any]:
+def _recipe_changes(row: Family, index: Config, transformer: Config) -> dict[str, Any]:
+    if row.name == "wan2.1-t2v" and transformer.get("num_attention_heads") == 12:
+        return dict(_SMALL_T2V)
     ratio = index.get("boundary_ratio")
     return {"boundary_ratio": float(ratio)} if row.experts == 2 and ratio else {}
-
-
-def _detect(
-    name: str, cls: str, index: Config, transformer: Config, vae: Config, *, bundled: bool
-) -> Family:
-    """Return the family of a folder from its configuration."""
-    kind = str(transformer.get("_class_name", ""))
-    if kind == "WanVACETransformer3DModel":
-        return family("wan2.1-vace")
-    if kind != "WanTransformer3DModel":
-        raise Unsupported(
-            f"{name} ({cls}, {kind or 'no transformer class'}) is not a family that Vidgen runs; "
-            f"it runs {', '.join(row.name for row in FAMILIES)}.",
-            field="model",
-        )
-    if bundled:
-        return family("toyworld")
-    if index.get("expand_timesteps"):
-        small = int(vae.get("scale_factor_spatial", 8)) == 8
-        return family("toyworld" if small else "wan2.2-ti2v")
-    wide = int(transformer["in_channels"]) != int(transformer["out_channels"])
-    if index.get("transformer_2", [None])[0] is not None:
-        return family("wan2.2-i2v-a14b" if wide else "wan2.2-t2v-a14b")
-    if transformer.get("pos_embed_seq_len"):
-        return family("wan2.1-flf2v")
-    return family("wan2.1-i2v" if wide else "wan2.1-t2v")
 
 
 def refuse_pickles(folder: Path) -> None:

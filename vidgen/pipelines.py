@@ -84,9 +84,10 @@ def call_arguments(
         if components.transformer_2 is not None:
             arguments["guidance_scale_2"] = plan.guidance_scale_2
     if name == "WanVideoToVideoPipeline":
-        assert inputs.video is not None
-        frames = torch.from_numpy(inputs.video[: plan.num_frames].copy()).permute(0, 3, 1, 2)
-        arguments |= {"video": frames.unsqueeze(0), "strength": plan.strength}
+        frames = inputs.frames()
+        assert frames is not None
+        video = torch.from_numpy(frames[: plan.num_frames].copy()).permute(0, 3, 1, 2)
+        arguments |= {"video": video.unsqueeze(0), "strength": plan.strength}
     elif name == "WanVACEPipeline":
         _attach_vace(pipe, plan, inputs, device)
         arguments["conditioning_scale"] = plan.conditioning_scale

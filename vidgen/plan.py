@@ -8,7 +8,7 @@ import dataclasses
 import secrets
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from attention import Grid
 from vidgen.adjustment import Adjustment
@@ -16,19 +16,18 @@ from vidgen.device import DeviceProfile
 from vidgen.errors import BadRequest, DoesNotFit
 from vidgen.estimate import estimate
 from vidgen.families import Recipe, Task
-from vidgen.inputs import Fit, Inputs, load_inputs
+from vidgen.inputs import Inputs, load_inputs
+from vidgen.lora_files import check_lora_files
 from vidgen.models import Model, resolve
-from vidgen.prompts import TokenCount, count_tokens
+from vidgen.prompts import TokenCount, count_tokens, too_long
 from vidgen.request import LoraSpec, VideoRequest
+from vidgen.shape import Shape, choose_shape, refuse_beyond_positions, vae_encodes
 from vidgen.sizing import Size, token_grid
-from vidgen.tasks import (
-    choose_shape,
-    choose_task,
-    refuse_beyond_positions,
-    refuse_unused,
-    vae_encodes,
-)
-from vidgen.workload import Dtype, Estimate, Offload, Workload
+from vidgen.tasks import choose_task, refuse_unused
+from vidgen.workload import Dtype, Estimate, Offload, Tiling, Workload
+
+if TYPE_CHECKING:
+    from vidgen.media.fit import Fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ class Plan:
     prefix_frames: int
     strength: float
     conditioning_scale: float
-    fit: Fit
+    fit: "Fit"
     loras: tuple[LoraSpec, ...]
     attention: str
     attention_backend: str
@@ -76,7 +75,7 @@ class Plan:
     dtype: Dtype
     vae_dtype: Dtype
     offload: Offload
-    vae_tiling: bool
+    vae_tiling: Tiling
     fidelity: str
     estimate: Estimate
     adjustments: tuple[Adjustment, ...]
@@ -94,13 +93,23 @@ class Plan:
 
     def check_fits(self) -> None:
         """Raise DoesNotFit if even the lower bound of the memory needed is more than there is."""
-        need, have = self.estimate.device_bytes.low, self.device.memory_bytes
-        if need > have:
-            raise DoesNotFit(
-                f"Needs at least {need / 2**30:.1f} GiB, {self.device.title} has "
-                f"{have / 2**30:.1f} GiB; ask for a smaller size, fewer frames or offload=group.",
-                field="offload",
-            )
+        cost, device = self.estimate, self.device
+        self._check(cost.device_bytes.low, device.memory_bytes, device.title)
+        self._check(cost.host_bytes.low, device.host_bytes, "this machine's RAM")
+
+    def _check(self, need: float, have: float, where: str) -> None:
+        if need <= have:
+            return
+        ways = ["a smaller size", "fewer frames"]
+        if self.device.kind == "cuda" and self.offload != "group":
+            ways.append("offload=group")
+        if self.vae_tiling != "tiles":
+            ways.append("vae_tiling=on")
+        raise DoesNotFit(
+            f"Needs at least {need / 2**30:.1f} GiB, {where} has {have / 2**30:.1f} GiB; ask for "
+            f"{', '.join(ways[:-1])} or {ways[-1]}.",
+            field="offload",
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as JSON-ready data."""
@@ -164,43 +173,22 @@ def plan(
     """
     model = resolve(request.model) if model is None else model
     inputs = load_inputs(request) if inputs is None else inputs
-    recipe = dataclasses.replace(model.family.recipe, **model.recipe_changes)
+    recipe = model.recipe
     found = list(inputs.adjustments)
     task = choose_task(request, inputs, model)
-    refuse_unused(request, task, model)
+    refuse_unused(request, inputs, task, model)
+    check_lora_files(request.loras)
     shape = choose_shape(request, inputs, task, model, found)
     grid = token_grid(shape.size, shape.num_frames, model.family)
     refuse_beyond_positions(grid, len(inputs.references), model)
-    guidance = _or(request.guidance_scale, recipe.guidance_scale)
-    guided = guidance > 1
+    guidance, guided = _guidance(request, recipe, found)
     negative = _negative(request, recipe, guided=guided, found=found)
-    tokens = _tokens(request, model, found)
+    tokens = _tokens(request, negative, model, found)
     asked_steps = _or(request.num_inference_steps, recipe.num_inference_steps)
     strength = _or(request.strength, recipe.strength) if task == "v2v" else 1.0
     steps = _steps(asked_steps, strength)
-    dtype = _dtype(request, recipe, device)
-    work = Workload(
-        configs=model.configs,
-        experts=model.family.experts,
-        width=shape.size.width,
-        height=shape.size.height,
-        num_frames=shape.num_frames,
-        grid=grid,
-        reference_frames=len(inputs.references),
-        forwards=steps * (2 if guided else 1),
-        text_encodes=2 if guided else 1,
-        text_length=model.family.text_length,
-        token_times=model.family.token_times,
-        vae_encodes=vae_encodes(task, shape, inputs, model.family),
-        image_encodes=(2 if task == "flf2v" else 1) if model.family.image_encoder else 0,
-        dtype=dtype,
-        vae_dtype=recipe.vae_dtype,
-        offload="none",
-        vae_tiling=request.vae_tiling == "on",
-        format=request.format,
-    )
-    offload = _offload(request, work, device)
-    work = dataclasses.replace(work, offload=offload)
+    work = _workload(request, inputs, task, model, shape, device, steps=steps, guided=guided)
+    work = _fit_to_device(request, work, device)
     made = Plan(
         request=request,
         model=model,
@@ -230,20 +218,56 @@ def plan(
         attention=request.attention,
         attention_backend="sdpa",
         attention_reason="dense attention runs in the model's own torch SDPA call",
-        dtype=dtype,
-        vae_dtype=recipe.vae_dtype,
-        offload=offload,
-        vae_tiling=work.vae_tiling,
-        fidelity=_fidelity(work, recipe, device),
+        dtype=work.dtype,
+        vae_dtype=work.vae_dtype,
+        offload=work.offload,
+        vae_tiling=_tiling(request, work),
+        fidelity=_fidelity(work, task, recipe, device),
         estimate=estimate(work, device),
         adjustments=tuple(found),
-        notes=shape.notes,
+        notes=(*shape.notes, *_notes(request, device)),
     )
     if request.strict and found:
         raise BadRequest(
             "strict: " + "; ".join(str(item) for item in found) + ".", field=found[0].field
         )
     return made
+
+
+def _workload(
+    request: VideoRequest,
+    inputs: Inputs,
+    task: Task,
+    model: Model,
+    shape: Shape,
+    device: DeviceProfile,
+    *,
+    steps: int,
+    guided: bool,
+) -> Workload:
+    """Return the work with everything on the device and the clip decoded whole."""
+    family = model.family
+    images = 2 if task == "flf2v" else 1
+    return Workload(
+        configs=model.configs,
+        experts=family.experts,
+        width=shape.size.width,
+        height=shape.size.height,
+        num_frames=shape.num_frames,
+        grid=token_grid(shape.size, shape.num_frames, family),
+        reference_frames=len(inputs.references),
+        forwards=steps * (2 if guided else 1),
+        text_encodes=2 if guided else 1,
+        text_length=family.text_length,
+        token_times=family.token_times,
+        vae_encodes=vae_encodes(task, shape, inputs, family),
+        image_encodes=images if family.image_encoder else 0,
+        dtype=_dtype(request, model.recipe, device),
+        vae_dtype=model.recipe.vae_dtype,
+        offload="none",
+        vae_tiling=request.vae_tiling == "on",
+        format=request.format,
+    )
 
 
 _Value = TypeVar("_Value")
@@ -253,13 +277,26 @@ def _or(asked: _Value | None, default: _Value) -> _Value:
     return default if asked is None else asked
 
 
+def _guidance(request: VideoRequest, recipe: Recipe, found: list[Adjustment]) -> tuple[float, bool]:
+    """Return the guidance and whether it is on: the pipelines guide only above 1."""
+    asked = _or(request.guidance_scale, recipe.guidance_scale)
+    if asked < 1:
+        why = "guidance acts only above 1; at 1 or below the clip follows the prompt alone"
+        found.append(Adjustment("guidance_scale", asked, 1.0, why))
+    return max(asked, 1.0), asked > 1
+
+
 def _negative(
     request: VideoRequest, recipe: Recipe, *, guided: bool, found: list[Adjustment]
 ) -> str:
     if not guided and request.negative_prompt:
         why = "a negative prompt acts only at guidance_scale above 1"
-        found.append(Adjustment("negative_prompt", request.negative_prompt, None, why))
+        found.append(Adjustment("negative_prompt", _short(request.negative_prompt), None, why))
     return _or(request.negative_prompt, recipe.negative_prompt) if guided else ""
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _guidance_2(request: VideoRequest, recipe: Recipe, guidance: float) -> float:
@@ -271,28 +308,29 @@ def _guidance_2(request: VideoRequest, recipe: Recipe, guidance: float) -> float
     return recipe.guidance_scale_2
 
 
-def _tokens(request: VideoRequest, model: Model, found: list[Adjustment]) -> TokenCount:
-    limit = model.family.text_length
-    count = count_tokens(request.prompt, model.folder)
-    if count.at_least > limit:
-        least = "" if count.exact else "at least "
-        found.append(
-            Adjustment(
-                "prompt",
-                f"{least}{count.at_least} tokens",
-                f"the first {limit} tokens",
-                f"{model.family.name} reads {limit} tokens",
-            )
-        )
-    return count
+def _tokens(
+    request: VideoRequest, negative: str, model: Model, found: list[Adjustment]
+) -> TokenCount:
+    """Count the prompt's tokens; those beyond what the model reads are an adjustment.
+
+    Without the model's tokenizer there are only bounds; the engine counts again when it encodes.
+    """
+    counts = {}
+    for name, text in (("prompt", request.prompt), ("negative_prompt", negative)):
+        counts[name] = count_tokens(text, model)
+        change = too_long(name, counts[name], model.family)
+        if change is not None:
+            found.append(change)
+    return counts["prompt"]
 
 
 def _steps(asked: int, strength: float) -> int:
     """Steps that are run; video to video skips the share that strength leaves out."""
     steps = min(int(asked * strength), asked)
     if steps < 1:
+        least = next(value / 1000 for value in range(1, 1001) if int(asked * (value / 1000)) >= 1)
         raise BadRequest(
-            f"strength={strength} of {asked} steps runs none; use at least {1 / asked:.3g}.",
+            f"strength={strength} of {asked} steps runs none; use at least {least}.",
             field="strength",
         )
     return steps
@@ -304,18 +342,38 @@ def _dtype(request: VideoRequest, recipe: Recipe, device: DeviceProfile) -> Dtyp
     return "float32" if device.kind == "cpu" else recipe.dtype
 
 
-def _offload(request: VideoRequest, work: Workload, device: DeviceProfile) -> Offload:
-    """The fastest residency whose upper bound fits the device; a CPU has nowhere to offload to."""
+def _fit_to_device(request: VideoRequest, work: Workload, device: DeviceProfile) -> Workload:
+    """Choose what was left open so that the upper bound of the memory fits.
+
+    Decoding whole is exact and comes first; then the fastest residency. If nothing fits, the
+    smallest is planned and `check_fits` says what is missing.
+    """
+    offloads: tuple[Offload, ...] = ("none", "model", "group")
     if request.offload != "auto":
-        return request.offload
-    if device.kind == "cpu":
-        return "none"
-    choices: tuple[Offload, ...] = ("none", "model", "group")
-    for choice in choices:
-        cost = estimate(dataclasses.replace(work, offload=choice), device)
-        if cost.device_bytes.high <= device.memory_bytes:
-            return choice
-    return "group"
+        offloads = (request.offload,)
+    elif device.kind == "cpu":
+        offloads = ("none",)
+    tilings = {"auto": (False, True), "on": (True,), "off": (False,)}[request.vae_tiling]
+    choice = work
+    for tiled in tilings:
+        for offload in offloads:
+            choice = dataclasses.replace(work, offload=offload, vae_tiling=tiled)
+            if estimate(choice, device).device_bytes.high <= device.memory_bytes:
+                return choice
+    return choice
+
+
+def _tiling(request: VideoRequest, work: Workload) -> Tiling:
+    """What decoding may do: with auto, tiles only when memory runs out, unless that is certain."""
+    if work.vae_tiling:
+        return "tiles"
+    return "whole_then_tiles" if request.vae_tiling == "auto" and not request.strict else "whole"
+
+
+def _notes(request: VideoRequest, device: DeviceProfile) -> tuple[str, ...]:
+    if device.kind == "cpu" and request.offload in ("model", "group"):
+        return (f"offload={request.offload} saves nothing on a CPU: weights are in RAM anyway.",)
+    return ()
 
 
 def _seeds(request: VideoRequest) -> tuple[int, ...]:
@@ -327,10 +385,12 @@ def _seeds(request: VideoRequest) -> tuple[int, ...]:
     return tuple(first + i for i in range(request.n))
 
 
-def _fidelity(work: Workload, recipe: Recipe, device: DeviceProfile) -> str:
+def _fidelity(work: Workload, task: Task, recipe: Recipe, device: DeviceProfile) -> str:
     """Class of the ladder: L0 is bit-equal to unmodified diffusers, L1 differs by rounding."""
     if work.vae_tiling:
         return "L1: decoded in tiles, which changes pixels at the seams"
     if device.kind == "cuda" and work.dtype != recipe.dtype:
         return f"L1: {work.dtype} instead of the recipe's {recipe.dtype}"
+    if work.token_times and task not in ("t2v", "i2v"):
+        return "L0: the model's own arithmetic; unmodified diffusers has no such task to compare"
     return "L0: bit-equal to unmodified diffusers on this device"

@@ -1,14 +1,14 @@
 """The recipe: everything that made a clip, as JSON that travels inside the file."""
 
-import hashlib
 import importlib.metadata
 import json
 import platform
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vidgen.errors import BadMedia
+from vidgen.errors import BadMedia, BadRequest
 from vidgen.request import VideoRequest, parse_request
+from vidgen.weights_file import file_fingerprint, safetensors_header
 
 if TYPE_CHECKING:
     from vidgen.plan import Plan
@@ -17,11 +17,14 @@ SCHEMA = 1
 _PACKAGES = ("torch", "diffusers", "transformers", "numpy", "av")
 
 
-def make_recipe(plan: "Plan", index: int, weights: str, latents_sha256: str) -> dict[str, Any]:
+def make_recipe(
+    plan: "Plan", index: int, weights: str, latents_sha256: str, inputs: dict[str, str]
+) -> dict[str, Any]:
     """Return the recipe of clip `index` of a plan.
 
     weights         fingerprint of the model's weights
     latents_sha256  hash of the final latents' bytes, by which a repeat is judged
+    inputs          hash of each input as it was fitted, by name
     """
     made = plan.as_dict()
     made.pop("estimate")
@@ -33,6 +36,7 @@ def make_recipe(plan: "Plan", index: int, weights: str, latents_sha256: str) -> 
         "weights": weights,
         "files": file_fingerprints(plan.request),
         "latents_sha256": latents_sha256,
+        "inputs": inputs,
         "environment": environment(plan.device.name),
     }
 
@@ -61,18 +65,6 @@ def _existing(name: str) -> Path | None:
     if path.is_dir():  # a folder with one LoRA in it
         return next(iter(sorted(path.glob("*.safetensors"))), None)
     return path if path.is_file() else None
-
-
-def file_fingerprint(path: Path) -> str:
-    """Identify a file by its size and its first and last mebibyte, since some have gigabytes."""
-    size, edge = path.stat().st_size, 2**20
-    digest = hashlib.sha256(f"{size}:".encode())
-    with path.open("rb") as file:
-        digest.update(file.read(edge))
-        if size > edge:
-            file.seek(max(edge, size - edge))
-            digest.update(file.read(edge))
-    return digest.hexdigest()[:32]
 
 
 def recipe_text(recipe: dict[str, Any]) -> str:
@@ -104,17 +96,10 @@ def parse_recipe(text: str | None, where: str) -> dict[str, Any]:
 
 def latents_recipe(path: Path) -> str | None:
     """Return the recipe's text in a latents file's header, None if it has none; reads no tensor."""
-    with path.open("rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-        if not 0 < size < 2**27:
-            return None
-        try:
-            header = json.loads(file.read(size))
-        except ValueError:
-            return None
-    metadata = header.get("__metadata__") if isinstance(header, dict) else None
-    text = metadata.get("vidgen") if isinstance(metadata, dict) else None
-    return text if isinstance(text, str) else None
+    try:
+        return safetensors_header(path).metadata.get("vidgen")
+    except BadRequest:
+        return None
 
 
 def request_of(recipe: dict[str, Any]) -> VideoRequest:

@@ -1,5 +1,6 @@
 """Legal sizes and frame counts of a family, and the nearest legal one to what was asked."""
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -63,14 +64,24 @@ def legal_size(
     return Size(made[0], made[1], written[0], written[1]), found
 
 
-def same_area(source_width: int, source_height: int, family: Family) -> tuple[int, int]:
-    """Return the legal size with a source's shape and about the area of the family's default."""
-    recipe = family.recipe
+def same_area(source_width: int, source_height: int, area: int, family: Family) -> tuple[int, int]:
+    """Return the legal size nearest to a source's shape, with about so many pixels.
+
+    area   wanted, in pixels; up to a quarter more or less is traded for a truer shape
+    """
     across, down = family.size_multiple
-    scale = (recipe.width * recipe.height / (source_width * source_height)) ** 0.5
-    width = max(across, round(source_width * scale / across) * across)
-    height = max(down, round(source_height * scale / down) * down)
-    return width, height
+    shape = source_width / source_height
+    best: tuple[float, int, int] | None = None
+    for rows in range(1, max(2, int((4 * area / shape) ** 0.5) // down + 2)):
+        height = rows * down
+        width = max(across, round(height * shape / across) * across)
+        size = width * height / area
+        misfit = abs(math.log(width / height / shape))
+        cost = misfit + 0.05 * abs(math.log(size)) + (0.0 if 0.75 <= size <= 1.25 else 10 + size)
+        if best is None or cost < best[0]:
+            best = (cost, width, height)
+    assert best is not None
+    return best[1], best[2]
 
 
 def frames_for(seconds: float, fps: Fraction, family: Family) -> int:

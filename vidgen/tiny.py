@@ -81,7 +81,7 @@ def _transformer_config(family: Family) -> dict[str, Any]:
     channels = 48 if family.vae_spatial == 16 else 16
     config: dict[str, Any] = {
         "num_attention_heads": 2, "attention_head_dim": 24, "text_dim": TEXT_WIDTH, "ffn_dim": 32,
-        "num_layers": 3, "rope_max_seq_len": 64, "freq_dim": 32, "in_channels": channels,
+        "num_layers": 3, "rope_max_seq_len": 1024, "freq_dim": 32, "in_channels": channels,
         "out_channels": channels, "patch_size": (1, 2, 2), "cross_attn_norm": True,
         "qk_norm": "rms_norm_across_heads",
     }  # fmt: skip

@@ -8,6 +8,7 @@ from vidgen.models import Configs
 
 Dtype = Literal["float32", "bfloat16", "float16"]
 Offload = Literal["none", "model", "group"]
+Tiling = Literal["whole", "tiles", "whole_then_tiles"]
 
 BYTES: dict[Dtype, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
 

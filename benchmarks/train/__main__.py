@@ -57,6 +57,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--batch", type=int, default=8, help="clips per transformer step")
     parser.add_argument("--rank", type=int, default=0, help="dit: this process among its peers")
     parser.add_argument("--peers", type=int, default=1, help="dit: processes sharing the run")
+    parser.add_argument(
+        "--still-share", type=float, default=0.0, help="vae: share of steps on single whole frames"
+    )
     parser.add_argument("--layers", type=int, default=4, help="transformer blocks of a new run")
     parser.add_argument("--shape", default="17x96x96", help="frames x height x width of latents")
     parser.add_argument("--shards", type=int, default=12, help="latents: shards of 1,000 clips")
@@ -107,7 +110,7 @@ def _vae(args: argparse.Namespace) -> None:
     vae.train(
         args.work,
         args.budget_seconds,
-        vae.Settings(),
+        vae.Settings(still_share=args.still_share),
         device=args.device,
         resume=args.resume,
         start=args.start,

@@ -64,9 +64,9 @@ class Settings:
     batch: int = 8
     lr: float = 1.5e-3
     muon_lr: float = 2e-3
-    shift: float = 4.0
-    uniform_share: float = 0.2
-    high_share: float = 0.15
+    shift: float = 2.5
+    uniform_share: float = 0.35
+    high_share: float = 0.08
     ema: float = 0.999
     probe_weight: float = 0.5
     shape: tuple[int, int, int] = BASE_SHAPE

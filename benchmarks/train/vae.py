@@ -45,6 +45,7 @@ CONFIG: dict[str, Any] = {
     "scale_factor_spatial": 8,
 }
 LOGVAR = -7.0
+STILLS = (2, 96, 1)
 # (share of the session, crops per step, crop side in px, crop length in frames)
 PHASES = ((0.15, 4, 32, 5), (0.55, 2, 32, 9), (0.80, 2, 48, 9), (1.01, 1, 64, 17))
 
@@ -54,11 +55,13 @@ class Settings:
     """What a session of training may vary.
 
     latent_noise    standard deviation added to the decoder's inputs, in whitened units
+    still_share     share of steps on single whole frames, what image-to-video starts from, 0..1
     """
 
     lr: float = 2e-3
     ema: float = 0.995
     latent_noise: float = 0.08
+    still_share: float = 0.0
     log_every: int = 50
 
 
@@ -250,6 +253,8 @@ def train(
         progress = run.progress if first_session else max(run.progress, PHASES[0][0])
         _, number, side, frames = next(phase for phase in PHASES if progress < phase[0])
         own_share = 0.5 if progress > 0.6 else 0.0
+        if trainer.rng.random() < settings.still_share:
+            number, side, frames = STILLS
         crops = trainer.crops(number, side, frames)
         with fast_norms():
             rows.append(trainer.step(crops, own_share, run.rate()))

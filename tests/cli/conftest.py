@@ -63,9 +63,9 @@ def save_tiny(folder: Path, family_name: str, seed: int = 0) -> Path:
     return folder
 
 
-@pytest.fixture(scope="package", autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Compute on one thread, here as in the processes that tests start."""
+@pytest.fixture(scope="package")
+def one_thread() -> Iterator[None]:
+    """Compute on one thread, as in the processes that tests start: the cores may be shared."""
     import torch
 
     before = torch.get_num_threads()
@@ -74,8 +74,8 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
+@pytest.fixture(scope="package")
+def tiny(tmp_path_factory: pytest.TempPathFactory, one_thread: None) -> str:
     """The folder of a tiny toyworld model."""
     return str(save_tiny(tmp_path_factory.mktemp("tiny") / "model", "toyworld"))
 
@@ -114,3 +114,15 @@ def small(tiny: str, **changes: Any) -> list[str]:
         "model": tiny, "size": "32x32", "frames": 5, "steps": 2, "seed": 7, **changes,
     }  # fmt: skip
     return [f"--{name.replace('_', '-')}={value}" for name, value in values.items()]
+
+
+def save_lora(path: Path, modules: list[str], rank: int = 4) -> None:
+    """Write a LoRA of zeros for the given modules."""
+    import numpy as np
+    from safetensors.numpy import save_file
+
+    tensors = {}
+    for module in modules:
+        tensors[f"transformer.{module}.lora_A.weight"] = np.zeros((rank, 48), np.float32)
+        tensors[f"transformer.{module}.lora_B.weight"] = np.zeros((48, rank), np.float32)
+    save_file(tensors, path)

@@ -14,7 +14,7 @@ from tests.cli.conftest import PROMPT
 from vidgen.families import FAMILIES
 
 MODELS = {
-    "toyworld": None,  # the tiny folder
+    "toyworld": "toyworld",
     "wan2.1-t2v": "wan2.1-t2v-1.3b",
     "wan2.1-i2v": "wan2.1-i2v-14b-480p",
     "wan2.1-flf2v": "wan2.1-flf2v-14b",
@@ -35,8 +35,8 @@ def picture(tmp_path: Path) -> str:
     return str(path)
 
 
-def _words(family: str, tiny: str, picture: str) -> list[str]:
-    words = ["--model", MODELS[family] or tiny, "--device", "nvidia-h200", "--dry-run", "--json"]
+def _words(family: str, picture: str) -> list[str]:
+    words = ["--model", MODELS[family], "--device", "nvidia-h200", "--dry-run", "--json"]
     if family in ("wan2.1-i2v", "wan2.1-flf2v", "wan2.2-i2v-a14b"):
         words += ["--image", picture]
     if family == "wan2.1-flf2v":
@@ -63,14 +63,14 @@ def test_every_family_is_asked() -> None:
 
 @pytest.mark.parametrize("family", MODELS)
 def test_an_illegal_ask_is_adjusted_and_refused_under_strict(
-    run: Any, tiny: str, picture: str, family: str
+    run: Any, picture: str, family: str
 ) -> None:
-    base = _words(family, tiny, picture)
+    base = _words(family, picture)
     for words, narrow, wide, facts in ASKS:
         ran = run("generate", PROMPT, *base, *words)
         assert ran.code == 0, (words, ran.out)
         made = ran.last["plan"]
-        found = {item["field"] for item in made["adjustments"]} - {"image"}
+        found = {item["field"] for item in made["adjustments"]} - {"image", "last_image"}
         expected = wide if family in WIDE else narrow
         assert found == expected, words
         assert {name: made[name] for name in facts} == facts
@@ -89,10 +89,8 @@ def test_an_illegal_ask_is_adjusted_and_refused_under_strict(
 
 
 @pytest.mark.parametrize("family", MODELS)
-def test_a_prompt_beyond_the_encoder_is_adjusted(
-    run: Any, tiny: str, picture: str, family: str
-) -> None:
-    base = _words(family, tiny, picture)
+def test_a_prompt_beyond_the_encoder_is_adjusted(run: Any, picture: str, family: str) -> None:
+    base = _words(family, picture)
     made = run("generate", LONG, *base).last["plan"]
     change = next(item for item in made["adjustments"] if item["field"] == "prompt")
     limit = {row.name: row.text_length for row in FAMILIES}[family]
@@ -100,6 +98,13 @@ def test_a_prompt_beyond_the_encoder_is_adjusted(
     assert change["used"] == f"the first {limit} tokens"
     strict = run("generate", LONG, *base, "--strict")
     assert (strict.code, strict.last["error"]["code"]) == (2, "bad_request")
+
+
+def test_more_positions_than_the_model_has_are_refused(run: Any, tiny: str) -> None:
+    for words, field in ((["--frames", "401"], "num_frames"), (["--size", "2048x32"], "width")):
+        ran = run("generate", PROMPT, "--model", tiny, *words, "--dry-run", "--json")
+        assert (ran.code, ran.last["error"]["param"]) == (2, field)
+        assert "positions" in ran.last["error"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import PROMPT, small
+from tests.cli.conftest import PROMPT, save_lora, small
 
 
 @pytest.fixture
@@ -106,7 +106,11 @@ def test_a_bad_file_is_named(run: Any, tiny: str, tmp_path: Path, text: str, sai
     assert said in ran.err
 
 
-def test_lists_from_the_environment(run: Any, tiny: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_from_the_environment(
+    run: Any, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        save_lora(tmp_path / f"{name}.safetensors", ["blocks.0.attn1.to_q"])
     for text in ("a.safetensors:0.5,b.safetensors", '["a.safetensors:0.5", "b.safetensors"]'):
         monkeypatch.setenv("VIDGEN_LORAS", text)
         loras = run("generate", PROMPT, *small(tiny), "--dry-run", "--json").last["plan"]["loras"]

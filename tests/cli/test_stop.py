@@ -34,6 +34,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int, int], list[Progre
 
     def arm(stage: str, done: int, times: int = 1) -> list[Progress]:
         seen: list[Progress] = []
+
         def progress(self: Reporter, event: Progress, clip: int, clips: int) -> None:
             seen.append(event)
             PROGRESS(self, event, clip, clips)

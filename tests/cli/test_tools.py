@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from tests.cli.conftest import PROMPT, small
+from tests.cli.conftest import PROMPT, save_lora, small
 
 
 def test_models_check_finds_what_is_missing(run: Any, tiny: str, tmp_path: Path) -> None:
@@ -48,21 +48,13 @@ def test_pull_refuses_what_is_here_already_and_respects_offline(run: Any, tiny: 
     assert run("models", "pull", "wan2.1-t2v-1.3b", "--offline").code == 4
 
 
-def _lora(path: Path, modules: list[str], rank: int = 4) -> None:
-    tensors = {}
-    for module in modules:
-        tensors[f"transformer.{module}.lora_A.weight"] = np.zeros((rank, 48), np.float32)
-        tensors[f"transformer.{module}.lora_B.weight"] = np.zeros((48, rank), np.float32)
-    save_file(tensors, path)
-
-
 def test_loras_are_listed_and_checked_without_weights(
     run: Any, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = ["blocks.0.attn1.to_q", "blocks.1.attn1.to_k"]
-    _lora(tmp_path / "good.safetensors", there)
-    _lora(tmp_path / "part.safetensors", [*there, "blocks.7.attn1.to_q"])
-    _lora(tmp_path / "other.safetensors", ["layers.0.wq"])
+    save_lora(tmp_path / "good.safetensors", there)
+    save_lora(tmp_path / "part.safetensors", [*there, "blocks.7.attn1.to_q"])
+    save_lora(tmp_path / "other.safetensors", ["layers.0.wq"])
     save_file({"x": np.zeros(3, np.float32)}, tmp_path / "none.safetensors")
     found = run("loras", "ls", "--json").last["loras"]
     assert {item["file"]: (item["modules"], item["ranks"]) for item in found} == {
@@ -81,7 +73,7 @@ def test_loras_are_listed_and_checked_without_weights(
 def test_a_lora_with_unknown_modules_is_an_adjustment_in_the_file(
     run: Any, tiny: str, tmp_path: Path
 ) -> None:
-    _lora(tmp_path / "part.safetensors", ["blocks.0.attn1.to_q", "blocks.7.attn1.to_q"])
+    save_lora(tmp_path / "part.safetensors", ["blocks.0.attn1.to_q", "blocks.7.attn1.to_q"])
     words = ["generate", PROMPT, *small(tiny), "--lora", "part.safetensors", "--out", "a.mp4"]
     ran = run(*words)
     assert ran.code == 0, ran.err

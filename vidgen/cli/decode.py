@@ -20,6 +20,7 @@ from vidgen.errors import BadRequest, VidgenError
 from vidgen.events import CancelToken, Event, Preview
 from vidgen.media import PROFILES
 from vidgen.models import Model, resolve
+from vidgen.workload import Tiling
 
 Switch = Literal["auto", "on", "off"]
 
@@ -120,8 +121,8 @@ def _decode(
 
     saved = load_latents(latents)
     engine = Engine.load(row, device=device.torch_name, offline=offline, decoder_only=True)
-    planned = bool(saved.recipe["plan"]["vae_tiling"])
-    tiled = planned if tiling == "auto" else tiling == "on"
+    planned: Tiling = saved.recipe["plan"]["vae_tiling"]
+    choices: dict[Switch, Tiling] = {"auto": planned, "on": "tiles", "off": "whole"}
     if engine.weights != saved.recipe["weights"]:
         why = "the model's weights have changed since the latents were made"
         change = Adjustment("model", saved.recipe["weights"], engine.weights, why)
@@ -136,7 +137,7 @@ def _decode(
         output = ClipFile(stack, facts, target, with_sheet=with_sheet)
         try:
             made = engine.decode(
-                saved, tiled=tiled, on=listen, cancel=cancel, open_sink=output.open
+                saved, tiling=choices[tiling], on=listen, cancel=cancel, open_sink=output.open
             )
         except VidgenError as error:
             if not isinstance(error, BadRequest):

@@ -62,9 +62,10 @@ def _stream(file: Path) -> dict[str, Any] | None:
 
 def _verify(recipe: dict[str, Any]) -> list[dict[str, Any]]:
     """Compare the weights that are here now with those that the recipe names."""
-    from vidgen.components import folder_fingerprint, locate
+    from vidgen.components import locate
     from vidgen.models import resolve
     from vidgen.recipe import file_fingerprints, request_of
+    from vidgen.weights_file import folder_fingerprint
 
     model = recipe["plan"]["model"]
     try:

@@ -1,6 +1,5 @@
 """`vidgen loras`: which LoRAs a folder has, and which of a model's layers one matches."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,12 +7,12 @@ from cyclopts import App, Parameter
 
 from vidgen.cli.options import Common, CommonOf, flowing
 from vidgen.cli.report import Reporter, table
-from vidgen.errors import NotFound
+from vidgen.errors import BadRequest, NotFound
+from vidgen.lora_files import LoraFacts, inspect_lora, lora_facts
 from vidgen.models import resolve
 from vidgen.request import parse_request
 
 loras = App(name="loras", help="List LoRAs and check which of a model's layers they match.")
-_MARKS = ("lora_A", "lora_B", "lora_down", "lora_up")
 
 
 @loras.command(name="ls")
@@ -26,8 +25,16 @@ def list_loras(
     """List the LoRAs in a folder; reads headers only."""
     if not folder.is_dir():
         raise NotFound(f"The folder {folder} does not exist.")
-    found = [_described(path) for path in sorted(folder.rglob("*.safetensors"))]
-    rows = [item for item in found if item is not None]
+    rows: list[dict[str, Any]] = []
+    damaged: list[str] = []
+    for path in sorted(folder.rglob("*.safetensors")):
+        try:
+            facts = lora_facts(path)
+        except BadRequest as error:
+            damaged.append(error.message)
+            continue
+        if facts is not None:
+            rows.append(_described(facts))
     text = table(
         ("FILE", "MODULES", "RANK", "SIZE"),
         [
@@ -36,28 +43,16 @@ def list_loras(
             for r in rows
         ],
     ) if rows else f"No LoRA lies in {folder}."  # fmt: skip
-    Reporter(common).answer({"loras": rows}, text)
+    Reporter(common).answer({"loras": rows, "damaged": damaged}, "\n".join([text, *damaged]))
 
 
-def _described(path: Path) -> dict[str, Any] | None:
-    """Return what a LoRA's header says, None for a file that is no LoRA."""
-    with path.open("rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-        if not 0 < size < 2**27:
-            return None
-        try:
-            header = json.loads(file.read(size))
-        except ValueError:
-            return None
-    shapes = {key: item["shape"] for key, item in header.items() if key != "__metadata__"}
-    down = {key: shape for key, shape in shapes.items() if "lora_A" in key or "lora_down" in key}
-    if not any(mark in key for key in shapes for mark in _MARKS):
-        return None
+def _described(facts: LoraFacts) -> dict[str, Any]:
+    """Return what a LoRA's header says."""
     return {
-        "file": str(path),
-        "modules": len(down),
-        "ranks": sorted({shape[0] for shape in down.values()}),
-        "bytes": path.stat().st_size,
+        "file": str(facts.path),
+        "modules": len(facts.modules),
+        "ranks": list(facts.ranks),
+        "bytes": facts.path.stat().st_size,
     }
 
 
@@ -76,24 +71,22 @@ def check_lora(
     """
     row = resolve(model)
     spec = parse_request({"prompt": "-", "loras": [lora]}).loras[0]
+    inspect_lora(spec.path)
     from vidgen.cli.making import quiet_libraries
 
     quiet_libraries(offline=True)
     import diffusers
     import torch
 
-    from vidgen.loras import lora_file, match, read_lora
+    from vidgen.loras import match, read_lora
 
-    lora_file(spec.path)
     cls = getattr(diffusers, row.family.transformer)
     with torch.device("meta"):
         expert = cls.from_config(dict(row.configs.transformer))
-    converted, named = read_lora(getattr(diffusers, row.family.pipelines[0][1]), spec.path)
+    found = read_lora(getattr(diffusers, row.family.pipelines[0][1]), spec.path)
     labels = ("high", "low") if row.family.experts == 2 else ("high",)
     reports = [
-        match(converted, named, expert, spec, label)[1]
-        for label in labels
-        if spec.target in ("both", label)
+        match(found, expert, spec, label)[1] for label in labels if spec.target in ("both", label)
     ]
     data = [
         {"expert": r.expert, "matched": r.matched, "unmatched": r.unmatched,

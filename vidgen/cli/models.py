@@ -8,12 +8,13 @@ from cyclopts import App, Parameter
 
 from vidgen.cli.options import Common, CommonOf, flowing
 from vidgen.cli.report import Reporter, pairs, table
-from vidgen.errors import NotFound, Unsupported
+from vidgen.errors import BadRequest, NotFound, Unsupported
 from vidgen.families import TASK_WORDS, Family
 from vidgen.hub import cached_folder, fetch
 from vidgen.models import DEFAULT_MODEL, KNOWN, TOYWORLD_FOLDER, Model, refuse_pickles, resolve
 from vidgen.request import RESOLUTIONS
 from vidgen.sizing import legal_size, token_grid
+from vidgen.weights_file import safetensors_header
 
 models = App(name="models", help="List, check and fetch models; legal sizes.")
 _ASPECTS = ((16, 9), (4, 3), (1, 1), (9, 16))
@@ -115,20 +116,21 @@ def _missing_weights(part: Path, weights: list[Path]) -> list[str]:
     """Return the weight files that are absent, or shorter than their own header says."""
     lost = [] if weights else ["*.safetensors"]
     for index in part.glob("*.safetensors.index.json"):
-        named = set(json.loads(index.read_text("utf-8"))["weight_map"].values())
+        try:
+            named = set(json.loads(index.read_text("utf-8"))["weight_map"].values())
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            lost.append(f"a readable {index.name}")
+            continue
         lost += sorted(named - {path.name for path in weights})
     return lost + [f"the end of {path.name}" for path in weights if not _is_whole(path)]
 
 
 def _is_whole(path: Path) -> bool:
     """Whether a safetensors file is as long as its header says."""
-    with path.open("rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-        if not 0 < size <= path.stat().st_size - 8:
-            return False
-        header = json.loads(file.read(size))
-    ends = [item["data_offsets"][1] for name, item in header.items() if name != "__metadata__"]
-    return path.stat().st_size == 8 + size + max(ends, default=0)
+    try:
+        return path.stat().st_size == safetensors_header(path).whole_bytes
+    except BadRequest:
+        return False
 
 
 @models.command(name="sizes")

@@ -1,14 +1,15 @@
 """Where a command works: its settings, its home, and the device that it plans for and runs on."""
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vidgen.cli.options import Common, Running
+from vidgen.cli.options import Common
 from vidgen.device import DeviceProfile, named, profiles, this_cpu, this_machine
 from vidgen.errors import BadRequest, Unsupported
-from vidgen.home import Home, environment, find_home
+from vidgen.home import Home, find_home
 from vidgen.settings import Settings, gather
 
 
@@ -25,19 +26,14 @@ class Device:
 
 def home_of(common: Common) -> Home:
     """Return the folder of settings and caches."""
-    return find_home(common.home, environment())
+    return find_home(common.home, os.environ)
 
 
 def settings_of(common: Common, flags: dict[str, Any]) -> Settings:
     """Lay the given flags over everything below them."""
-    named_file = environment().get("VIDGEN_CONFIG")
+    named_file = os.environ.get("VIDGEN_CONFIG")
     config = common.config or (Path(named_file) if named_file else None)
-    return gather(flags, config=config, home=home_of(common), environ=environment(), folder=Path())
-
-
-def flags_and_running(flags: dict[str, Any], running: Running) -> dict[str, Any]:
-    """Join the request's flags and those about where to run."""
-    return {**flags, **running.given()}
+    return gather(flags, config=config, home=home_of(common), environ=os.environ, folder=Path())
 
 
 def find_device(settings: Settings, home: Home, *, only_planning: bool) -> Device:

@@ -6,12 +6,10 @@ from typing import Any
 from vidgen.errors import NotFound
 from vidgen.recipe import latents_recipe, parse_recipe
 
-LATENTS_SUFFIX = ".safetensors"
-
 
 def is_latents(path: Path) -> bool:
     """Whether a file is one of latents."""
-    return path.suffix.lower() == LATENTS_SUFFIX
+    return path.suffix.lower() == ".safetensors"
 
 
 def recipe_of(path: Path) -> dict[str, Any]:

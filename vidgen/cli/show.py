@@ -5,7 +5,13 @@ from collections.abc import Callable
 from vidgen.cli.report import clock, pairs
 from vidgen.families import TASK_WORDS
 from vidgen.plan import Plan
-from vidgen.workload import Interval
+from vidgen.workload import Interval, Tiling
+
+_TILINGS: dict[Tiling, str] = {
+    "whole": "whole",
+    "tiles": "in tiles",
+    "whole_then_tiles": "whole, in tiles if memory runs out",
+}
 
 
 def plan_text(plan: Plan) -> str:
@@ -26,8 +32,8 @@ def plan_text(plan: Plan) -> str:
         ("inputs", _inputs(plan)),
         ("loras", ", ".join(f"{item.path}:{item.weight}:{item.target}" for item in plan.loras)),
         ("attention", f"{plan.attention}, {plan.attention_backend}: {plan.attention_reason}"),
-        ("numbers", f"{plan.dtype}, VAE {plan.vae_dtype}, tiled decode "
-                    f"{'on' if plan.vae_tiling else 'off'}, offload {plan.offload}"),
+        ("numbers", f"{plan.dtype}, VAE {plan.vae_dtype}, decode {_TILINGS[plan.vae_tiling]}, "
+                    f"offload {plan.offload}"),
         ("fidelity", plan.fidelity),
         ("tokens", f"{plan.grid.tokens:,} a forward"),
         ("work", f"{flops_text(cost.total_flops)} ({cost.bound}-bound)"),
