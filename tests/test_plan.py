@@ -298,6 +298,15 @@ def test_recipes_are_the_authors() -> None:
         assert (recipe.num_inference_steps, shift, recipe.guidance_scale, size) == wanted, name
 
 
+def test_aspect_alone_keeps_the_models_number_of_pixels() -> None:
+    for family in FAMILIES:
+        made = ask(family, aspect="16:9")
+        recipe = made.model.recipe
+        area = made.size.width * made.size.height / (recipe.width * recipe.height)
+        assert 0.7 < area < 1.35
+        assert made.size.width / made.size.height == pytest.approx(16 / 9, rel=0.13)
+
+
 def test_one_side_alone_gets_the_other_from_the_shape() -> None:
     made = ask(FAMILIES[0], width=128)
     assert (made.size.width, made.size.height) == (128, 128)

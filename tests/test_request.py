@@ -45,7 +45,8 @@ def test_every_field_has_a_text_a_group_and_unique_names() -> None:
         ({"target_shape": [480, 832]}, "width", 832),
         ({"aspect": "9:16", "resolution": "720p"}, "height", 1280),
         ({"aspect": "1:1", "res": "480p"}, "width", 480),
-        ({"resolution": "480p"}, "width", 853),
+        ({"resolution": "480p"}, "width", 854),
+        ({"aspect": "9:16"}, "aspect", "9:16"),
     ],
 )
 def test_aliases_and_shorthands(data: dict[str, Any], field: str, value: Any) -> None:
@@ -54,7 +55,8 @@ def test_aliases_and_shorthands(data: dict[str, Any], field: str, value: Any) ->
 
 def test_every_alias_reaches_its_field() -> None:
     samples: dict[str, Any] = {
-        "negative_prompt": "x", "preset": "exact", "image": "a", "last_image": "a", "video": "a",
+        "negative_prompt": "x", "aspect": "1:1", "preset": "exact", "image": "a", "last_image": "a",
+        "video": "a",
         "fit": "crop", "num_frames": 5, "fps": 8, "num_inference_steps": 3, "guidance_scale": 2,
         "guidance_scale_2": 2, "flow_shift": 2, "boundary_ratio": 0.5, "scheduler": "euler",
         "seed": 3, "n": 2, "loras": ["a:1"], "attention_backend": "sdpa",
@@ -81,6 +83,15 @@ def test_every_alias_reaches_its_field() -> None:
         ({"aspect": "wide"}, ["aspect"]),
         ({"resolution": "4k"}, ["480p"]),
         ({"fps": "fast"}, ["rate"]),
+        ({"fps": "1e999999999"}, ["rate"]),
+        ({"fps": "1/0"}, ["rate"]),
+        ({"size": "64x64", "res": "480p"}, ["size and res"]),
+        ({"resolution": "480p", "res": "480p"}, ["resolution and res"]),
+        ({"aspect": "16:9", "width": 64}, ["shape"]),
+        ({"aspect": "0:9"}, ["aspect"]),
+        ({"loras": [""]}, ["loras", "path"]),
+        ({"prompt": "x" * 9000}, ["prompt", "8192"]),
+        ({"x" * 500: 1}, ["unknown field"]),
         ({"fps": 0}, ["fps", "greater than 0"]),
         ({"seconds": "soon"}, ["duration"]),
         ({"seed": -2}, ["seed=-2"]),
@@ -101,6 +112,7 @@ def test_refusals_name_the_field_the_value_and_the_bound(
     for word in words:
         assert word in caught.value.message
     assert "\n" not in caught.value.message
+    assert len(caught.value.message) < 300
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ The process that owns a device measures it; planning only reads the result. No t
 import dataclasses
 import difflib
 import importlib.metadata
+import itertools
 import json
 import math
 import os
@@ -170,19 +171,37 @@ def named(name: str) -> DeviceProfile:
     raise NotFound(f"Device {name!r} is not in the table; {hint}", field="device")
 
 
-def this_machine(stored: Path | None = None) -> DeviceProfile:
-    """Return what is known about this machine: a stored profile, else its first GPU, else its CPU.
+def this_machine(stored: Path | None = None, gpu: str | None = "0") -> DeviceProfile:
+    """Return what is known about this machine: a stored profile, else a GPU, else its CPU.
 
     stored  where a measured profile may lie (VIDGEN_HOME/device.json); if it is there it wins
-    A torch build that cannot use a GPU counts as a machine without one.
+    gpu     see `this_gpu`
     """
     if stored is not None and stored.is_file():
         return load_profile(stored)
-    host_bytes = _host_bytes()
-    found = None if _torch_is_for_cpu() else _nvidia()
-    if found is not None:
-        return _gpu_profile(*found, host_bytes=host_bytes)
-    return this_cpu()
+    return this_gpu(gpu) or this_cpu()
+
+
+def this_gpu(gpu: str | None) -> DeviceProfile | None:
+    """Return what is known about a GPU of this machine, None without it.
+
+    gpu  its index or UUID, as nvidia-smi takes it; None for no GPU
+    A torch build that cannot use a GPU counts as a machine without one.
+    """
+    found = None if gpu is None or _torch_is_for_cpu() else _nvidia(gpu)
+    return None if found is None else _gpu_profile(*found, host_bytes=_host_bytes())
+
+
+def visible_gpu(index: int, visible: str | None) -> str | None:
+    """Return what nvidia-smi calls torch's cuda:index, None if there is no such GPU.
+
+    visible  CUDA_VISIBLE_DEVICES; CUDA does not look beyond its first entry that is no GPU
+    """
+    if visible is None:
+        return str(index)
+    names = [name.strip() for name in visible.split(",")]
+    known = list(itertools.takewhile(re.compile(r"\d+|GPU-.+|MIG-.+").fullmatch, names))
+    return known[index] if index < len(known) else None
 
 
 def this_cpu() -> DeviceProfile:
@@ -197,9 +216,11 @@ def _torch_is_for_cpu() -> bool:
         return False
 
 
-def _nvidia() -> tuple[str, int, tuple[int, int]] | None:
-    """Return name, memory in bytes and capability of the first NVIDIA GPU, None without one."""
-    command = ["nvidia-smi", "--query-gpu=name,memory.total,compute_cap",
+def _nvidia(gpu: str) -> tuple[str, int, tuple[int, int]] | None:
+    """Return name, memory in bytes and capability of an NVIDIA GPU, None without it."""
+    # Of a part of a GPU (MIG) nvidia-smi tells nothing; the first whole one stands for it.
+    command = ["nvidia-smi", *(() if gpu.startswith("MIG-") else ("-i", gpu)),
+               "--query-gpu=name,memory.total,compute_cap",
                "--format=csv,noheader,nounits"]  # fmt: skip
     try:
         done = subprocess.run(command, capture_output=True, timeout=10, check=False)

@@ -49,11 +49,10 @@ def _fraction(value: Any) -> Any:
     """Read a frame rate: 16, 12.5, "25/2", "24000/1001"."""
     if value is None or isinstance(value, Fraction):
         return value
-    try:
-        rate = Fraction(str(value).strip())
-    except (ValueError, ZeroDivisionError):
-        raise ValueError(f"{value!r} is not a rate; write 16, 12.5 or 24000/1001") from None
-    return rate.limit_denominator(1001)
+    text = str(value).strip()
+    if not re.fullmatch(r"\d{1,6}(\.\d{1,9}|/0*[1-9]\d{0,5})?", text):
+        raise ValueError("not a rate; write 16, 12.5 or 24000/1001")
+    return Fraction(text).limit_denominator(1001)
 
 
 def _seconds(value: Any) -> Any:
@@ -61,7 +60,7 @@ def _seconds(value: Any) -> Any:
     if isinstance(value, str):
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:s|sec|seconds)?\s*", value)
         if match is None:
-            raise ValueError(f"{value!r} is not a duration; write 5 or 5s")
+            raise ValueError("not a duration; write 5 or 5s")
         return float(match[1])
     return value
 
@@ -96,8 +95,9 @@ class LoraSpec(BaseModel):
         """Accept "path", "path:0.8" and "path:0.8:high"."""
         if not isinstance(value, str):
             return value
-        match = re.fullmatch(r"(.+?)(?::(-?\d+(?:\.\d+)?))?(?::(high|low|both))?", value)
-        assert match is not None  # the first group takes any text
+        match = re.fullmatch(r"(.+?)(?::(-?\d+(?:\.\d+)?))?(?::(high|low|both))?", value, re.S)
+        if match is None:
+            raise ValueError("a LoRA needs a path, e.g. style.safetensors:0.8")
         path, weight, target = match.groups()
         return {"path": path, "weight": float(weight or 1.0), "target": target or "both"}
 
@@ -188,6 +188,13 @@ class VideoRequest(BaseModel):
 
     width: int | None = option(None, text="Width in pixels.", group="size", ge=16, le=8192)
     height: int | None = option(None, text="Height in pixels.", group="size", ge=16, le=8192)
+    aspect: str | None = option(
+        None,
+        text="Shape, e.g. 16:9, at the model's own number of pixels.",
+        group="size",
+        aliases=("aspect_ratio",),
+        pattern=r"^[1-9]\d{0,3}[:/][1-9]\d{0,3}$",
+    )
     num_frames: int | None = option(
         None,
         text="Number of frames.",
@@ -316,6 +323,8 @@ class VideoRequest(BaseModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        if self.aspect is not None and (self.width is not None or self.height is not None):
+            raise ValueError("aspect and width/height both set the shape; give one of them")
         if self.num_frames is not None and self.seconds is not None:
             raise ValueError("num_frames and seconds both set the length; give one of them")
         if self.prefix_frames is not None and self.video is None:
@@ -353,14 +362,14 @@ def group_of(info: FieldInfo) -> str:
 
 
 RESOLUTIONS = {"240p": 240, "360p": 360, "480p": 480, "540p": 540, "720p": 720, "1080p": 1080}
-SHORTHANDS = ("size", "target_shape", "aspect", "resolution", "res")
+SHORTHANDS = ("size", "target_shape", "resolution", "res")
 
 
 def canonical_names(data: Mapping[str, Any]) -> dict[str, Any]:
     """Translate aliases and shorthands to canonical fields.
 
-    size "832x480" or "832*480", target_shape [h, w] and aspect "16:9" with resolution "480p"
-    become width and height; seed -1 becomes None; num_frames "5s" becomes seconds.
+    size "832x480" or "832*480", target_shape [h, w] and resolution "480p", alone or with aspect
+    "16:9", become width and height; seed -1 becomes None; num_frames "5s" becomes seconds.
     Raises ValueError for an unknown name (with the nearest known ones) and a field given twice.
     """
     known = {word: name for name, info in fields().items() for word in (name, *aliases_of(info))}
@@ -370,7 +379,7 @@ def canonical_names(data: Mapping[str, Any]) -> dict[str, Any]:
         if key not in known:
             near = difflib.get_close_matches(key, [*known, *SHORTHANDS], n=2, cutoff=0.6)
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise ValueError(f"unknown field {key!r}{hint}")
+            raise ValueError(f"unknown field {_shown(key)}{hint}")
         name = known[key]
         if name == "num_frames" and isinstance(value, str) and value.strip().endswith("s"):
             name = "seconds"
@@ -383,42 +392,51 @@ def canonical_names(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _expanded(data: Mapping[str, Any]) -> dict[str, Any]:
     """Replace the size shorthands by width and height."""
-    out = dict(data)
-    short = {name: out.pop(name) for name in SHORTHANDS if out.get(name) is not None}
-    for name in SHORTHANDS:
-        out.pop(name, None)
+    out = {name: value for name, value in data.items() if name not in SHORTHANDS}
+    short = {name: data[name] for name in SHORTHANDS if data.get(name) is not None}
     if not short:
         return out
-    if "width" in out or "height" in out:
-        raise ValueError(
-            f"{next(iter(short))} and width/height both set the size; give one of them"
-        )
-    if "size" in short:
-        match = re.fullmatch(r"\s*(\d+)\s*[xX*×]\s*(\d+)\s*", str(short["size"]))
+    named = [*short, *(name for name in ("width", "height") if out.get(name) is not None)]
+    if len(named) > 1:
+        raise ValueError(f"{' and '.join(named)} both set the size; give one of them")
+    name, value = next(iter(short.items()))
+    if name == "size":
+        match = re.fullmatch(r"\s*(\d{1,6})\s*[xX*×]\s*(\d{1,6})\s*", str(value))
         if match is None:
-            raise ValueError(f"size={short['size']!r} is not WIDTHxHEIGHT, e.g. 832x480")
+            raise ValueError(f"size={_shown(value)} is not WIDTHxHEIGHT, e.g. 832x480")
         return {**out, "width": int(match[1]), "height": int(match[2])}
-    if "target_shape" in short:
-        shape = short["target_shape"]
-        if not isinstance(shape, list | tuple) or len(shape) != 2:
-            raise ValueError(f"target_shape={shape!r} is not [height, width]")
-        return {**out, "height": shape[0], "width": shape[1]}
-    return {**out, **_from_aspect(short.get("aspect", "16:9"), short)}
+    if name == "target_shape":
+        if not isinstance(value, list | tuple) or len(value) != 2:
+            raise ValueError(f"target_shape={_shown(value)} is not [height, width]")
+        return {**out, "height": value[0], "width": value[1]}
+    aspect = out.pop("aspect", out.pop("aspect_ratio", None))
+    return {**out, **_at_resolution("16:9" if aspect is None else aspect, value)}
 
 
-def _from_aspect(aspect: Any, short: Mapping[str, Any]) -> dict[str, int]:
+def ratio_of(aspect: Any) -> Fraction:
+    """Return width over height of "16:9".
+
+    Raises  ValueError
+    """
+    match = re.fullmatch(r"\s*([1-9]\d{0,3})\s*[:/]\s*([1-9]\d{0,3})\s*", str(aspect))
+    if match is None:
+        raise ValueError(f"aspect={_shown(aspect)} is not W:H, e.g. 16:9")
+    return Fraction(int(match[1]), int(match[2]))
+
+
+def _at_resolution(aspect: Any, resolution: Any) -> dict[str, int]:
     """Return width and height of an aspect ratio at a named resolution (its shorter side)."""
-    resolution = str(short.get("resolution", short.get("res", "480p")))
-    if resolution not in RESOLUTIONS:
-        raise ValueError(f"resolution={resolution!r} is not one of {', '.join(RESOLUTIONS)}")
-    match = re.fullmatch(r"\s*(\d+)\s*[:/]\s*(\d+)\s*", str(aspect))
-    if match is None or int(match[1]) == 0 or int(match[2]) == 0:
-        raise ValueError(f"aspect={aspect!r} is not W:H, e.g. 16:9")
-    ratio = Fraction(int(match[1]), int(match[2]))
-    short_side = RESOLUTIONS[resolution]
-    if ratio >= 1:
-        return {"width": round(short_side * ratio), "height": short_side}
-    return {"width": short_side, "height": round(short_side / ratio)}
+    if str(resolution) not in RESOLUTIONS:
+        raise ValueError(f"resolution={_shown(resolution)} is not one of {', '.join(RESOLUTIONS)}")
+    ratio, short = ratio_of(aspect), RESOLUTIONS[str(resolution)]
+    longer = round(short * max(ratio, 1 / ratio) / 2) * 2
+    return {"width": longer, "height": short} if ratio >= 1 else {"width": short, "height": longer}
+
+
+def _shown(value: Any) -> str:
+    """Show a value in a message, not all of a long one."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def parse_request(data: Mapping[str, Any]) -> VideoRequest:
@@ -446,5 +464,5 @@ def explain(error: ValidationError) -> BadRequest:
         elif item["type"] == "missing":
             parts.append(f"{where} is missing")
         else:
-            parts.append(f"{where}={item['input']!r}: {text}")
+            parts.append(f"{where}={_shown(item['input'])}: {text}")
     return BadRequest("; ".join(parts) + ".", field=first)

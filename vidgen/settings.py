@@ -30,7 +30,13 @@ OWN: dict[str, str] = {
 # Read elsewhere; named here so that a misspelt one is noticed.
 _ELSEWHERE = ("home", "config")
 # Fields that say the same thing in two ways: a higher layer's word silences a lower layer's other.
-_RIVALS = {"num_frames": "seconds", "seconds": "num_frames"}
+_RIVALS: Mapping[str, frozenset[str]] = {
+    "num_frames": frozenset({"seconds"}),
+    "seconds": frozenset({"num_frames"}),
+    "aspect": frozenset({"width", "height"}),
+    "width": frozenset({"aspect"}),
+    "height": frozenset({"aspect"}),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +121,12 @@ def _laid_over(layers: Sequence[Mapping[str, Setting]]) -> dict[str, Setting]:
 
 def outweighed(lower: Mapping[str, _Value], upper: Mapping[str, _Value]) -> dict[str, _Value]:
     """Lay canonical fields over others; one that says the same in another way silences it."""
-    kept = {name: item for name, item in lower.items() if _RIVALS.get(name) not in upper}
+    kept = {name: item for name, item in lower.items() if not _rivals(name) & upper.keys()}
     return {**kept, **upper}
+
+
+def _rivals(name: str) -> frozenset[str]:
+    return _RIVALS.get(name, frozenset())
 
 
 def _layer(data: Mapping[str, Any], origin: str) -> dict[str, Setting]:
@@ -216,21 +226,41 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
 
 
 def write_setting(path: Path, name: str, value: str) -> None:
-    """Set one top-level value in a TOML file, leaving its other lines as they are."""
+    """Set one top-level value in a TOML file, leaving its other lines as they are.
+
+    name    canonical; a line that sets it by another name, or its rival, goes
+    Raises  BadRequest when the file could not be read with it
+    """
     lines = path.read_text("utf-8").splitlines() if path.is_file() else []
-    line = f"{name} = {_toml(value)}"
-    for index, old in enumerate(lines):
-        if old.split("=")[0].strip() == name:
-            lines[index] = line
-            break
-    else:
-        lines.insert(_end_of_top(lines), line)
+    end = _end_of_top(lines)
+    same = [index for index in range(end) if _sets(lines[index], name)]
+    lines.insert(same[0] if same else end, f"{name} = {_toml(value)}")
+    for index in reversed(same):
+        del lines[index + 1]
     text = "\n".join(lines) + "\n"
-    tomllib.loads(text)
+    try:
+        _layer(tomllib.loads(text), str(path))
+    except tomllib.TOMLDecodeError as error:
+        raise BadRequest(
+            f"{name} cannot be set in {path} ({error}); edit the file.", field=name
+        ) from None
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     part.write_text(text, "utf-8")
     part.replace(path)
+
+
+def _sets(line: str, name: str) -> bool:
+    """Whether a line of a TOML file sets a field, by any of its names, or a rival of it."""
+    key, equals, _ = line.partition("=")
+    key = key.strip().strip("\"'").replace("-", "_")
+    if not equals or not key or key in SHORTHANDS:
+        return False
+    try:
+        found = key if key in OWN else next(iter(canonical_names({key: None})))
+    except ValueError:
+        return False
+    return found == name or found in _rivals(name)
 
 
 def _end_of_top(lines: Sequence[str]) -> int:

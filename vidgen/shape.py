@@ -11,7 +11,7 @@ from vidgen.families import Family, Task
 from vidgen.inputs import Inputs
 from vidgen.media.profiles import PROFILES
 from vidgen.models import Model
-from vidgen.request import VideoRequest
+from vidgen.request import VideoRequest, ratio_of
 from vidgen.sizing import Size, frames_for, legal_frames, legal_size, same_area
 
 if TYPE_CHECKING:
@@ -47,7 +47,13 @@ def choose_shape(
     """
     family = model.family
     size, fit = _size(request, inputs, model, found)
-    notes = _explain_fit(inputs, size, fit, asked=request.width is not None, found=found)
+    notes = _explain_fit(
+        inputs,
+        size,
+        fit,
+        asked=request.width is not None or request.aspect is not None,
+        found=found,
+    )
     fps = _fps(request, inputs, task, model)
     num_frames = _num_frames(request, inputs, task, model, fps, found)
     prefix = _prefix(request, inputs, num_frames, family, fps, found)
@@ -62,15 +68,21 @@ def _size(
     family, recipe = model.family, model.recipe
     width, height = request.width, request.height
     source = next(iter(inputs.sizes.values()), None)
-    if request.fit == "adaptive" and (width is not None or height is not None):
+    shaped = width is not None or height is not None or request.aspect is not None
+    if request.fit == "adaptive" and shaped:
         raise BadRequest(
-            "fit=adaptive takes the size from the input; leave width and height out, "
+            "fit=adaptive takes the size from the input; leave width, height and aspect out, "
             "or use crop, letterbox or stretch.",
             field="fit",
         )
     fit: Fit = "crop" if request.fit is None or request.fit == "adaptive" else request.fit
     if width is None and height is None:
-        if source is not None and request.fit in (None, "adaptive"):
+        if request.aspect is not None:
+            ratio = ratio_of(request.aspect)
+            area = recipe.width * recipe.height
+            width, height = same_area(ratio.numerator, ratio.denominator, area, family)
+            _explain_aspect(request.aspect, ratio, width, height, found)
+        elif source is not None and request.fit in (None, "adaptive"):
             width, height = same_area(*source, recipe.width * recipe.height, family)
         else:
             width, height = recipe.width, recipe.height
@@ -85,6 +97,14 @@ def _size(
     size, changes = legal_size(width, height, family, even=PROFILES[request.format].even)
     found.extend(changes)
     return size, fit
+
+
+def _explain_aspect(
+    asked: str, ratio: Fraction, width: int, height: int, found: list[Adjustment]
+) -> None:
+    if abs(width / height / ratio - 1) > SMALL_CUT:
+        why = "the legal size nearest to that shape, at about the model's number of pixels"
+        found.append(Adjustment("aspect", asked, f"{width}x{height}", why))
 
 
 def _explain_fit(

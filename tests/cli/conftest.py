@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.folders import save_tiny
 from vidgen.cli.main import main
 
 PROMPT = "a big red ball moves left over the sand"
@@ -33,34 +34,6 @@ class Ran:
     def last(self) -> dict[str, Any]:
         """Its last JSON line."""
         return self.lines[-1]
-
-
-def save_tiny(folder: Path, family_name: str, seed: int = 0) -> Path:
-    """Save a tiny model of a family in diffusers' format."""
-    from diffusers import UniPCMultistepScheduler
-
-    from vidgen.families import family
-    from vidgen.tiny import tiny_components
-
-    row = family(family_name)
-    parts = tiny_components(row, seed)
-    parts.tokenizer.save_pretrained(folder / "tokenizer")
-    parts.load_text_encoder().save_pretrained(folder / "text_encoder")
-    parts.transformer.save_pretrained(folder / "transformer")
-    parts.vae.save_pretrained(folder / "vae")
-    UniPCMultistepScheduler().save_pretrained(folder / "scheduler")
-    index = {
-        "_class_name": row.pipeline(row.tasks[0]),
-        "tokenizer": ["transformers", "PreTrainedTokenizerFast"],
-        "text_encoder": ["transformers", "UMT5EncoderModel"],
-        "transformer": ["diffusers", row.transformer],
-        "transformer_2": [None, None],
-        "vae": ["diffusers", "AutoencoderKLWan"],
-        "scheduler": ["diffusers", "UniPCMultistepScheduler"],
-        "expand_timesteps": row.token_times,
-    }
-    (folder / "model_index.json").write_text(json.dumps(index), "utf-8")
-    return folder
 
 
 @pytest.fixture(scope="package")

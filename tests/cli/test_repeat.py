@@ -10,8 +10,10 @@ from typing import Any
 import av
 import numpy as np
 import pytest
+from PIL import Image
 
-from tests.cli.conftest import PROMPT, small, spawn
+from tests.cli.conftest import PROMPT, save_lora, small, spawn
+from vidgen.cli.recipes import recipe_of
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +37,11 @@ def test_a_file_of_another_process_is_repeated_exactly(run: Any, made: Path) -> 
 
 
 def test_another_seed_is_no_exact_repeat(run: Any, made: Path) -> None:
-    for expect, code in (("exact", 1), ("close:90", 1), ("close:1", 0)):
+    ran = run("repeat", made, "--seed", 8, "--expect", "exact")
+    assert ran.code == 1
+    assert "seed: 7 then, 8 now" in ran.err
+    assert "it was not made: seed" in ran.out
+    for expect, code in (("close:90", 1), ("close:1", 0)):
         ran = run("repeat", made, "--seed", 8, "--expect", expect, "-o", f"{expect[-2:]}.mp4")
         assert ran.code == code, ran.out
         assert "the latents are not equal; PSNR" in ran.out
@@ -142,3 +148,40 @@ def test_finish_makes_what_is_asked(run: Any, made: Path) -> None:
         refused = run("finish", made, *words)
         assert refused.code == 2
         assert said in refused.err
+
+
+def test_a_repeat_from_another_folder_finds_its_files_and_says_what_changed(
+    run: Any, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    picture = tmp_path / "first.png"
+    Image.fromarray(np.full((32, 32, 3), (200, 30, 30), np.uint8)).save(picture)
+    save_lora(tmp_path / "one.safetensors", ["blocks.0.attn1.to_q"])
+    words = ["--image", "first.png", "--lora", "one.safetensors", "--out", "a.mp4"]
+    assert run("generate", PROMPT, *small(tiny), *words).code == 0
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    ran = run("repeat", "../a.mp4", "--expect", "exact", "--json")
+    assert (ran.code, ran.last["changes"]) == (0, []), ran.out
+    Image.fromarray(np.zeros((32, 32, 3), np.uint8)).save(picture)
+    save_lora(tmp_path / "one.safetensors", ["blocks.0.attn1.to_k"])
+    ran = run("repeat", "../a.mp4", "--expect", "exact", "-o", "b.mp4", "--steps", 1, "--json")
+    assert ran.code == 1
+    assert {item["field"] for item in ran.last["changes"]} == {
+        f"file {picture}", f"file {tmp_path / 'one.safetensors'}", "input image",
+        "num_inference_steps", "steps",
+    }  # fmt: skip
+    assert "load" not in ran.out.replace("offload", "")
+    assert not Path("b.mp4").exists()
+
+
+def test_what_a_repeat_cannot_make_is_refused(
+    run: Any, made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = run("repeat", made, "-n", 4)
+    assert (ran.code, "one clip" in ran.err) == (2, True)
+    recipe = recipe_of(made)
+    recipe["inputs"] = {"image": "0" * 64, "reference_0": "0" * 64}
+    monkeypatch.setattr("vidgen.cli.repeat.recipe_of", lambda _: recipe)
+    ran = run("repeat", made)
+    assert ran.code == 2
+    assert "held in memory (image, reference_images)" in ran.err

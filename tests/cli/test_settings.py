@@ -115,7 +115,7 @@ def test_lists_from_the_environment(
         monkeypatch.setenv("VIDGEN_LORAS", text)
         loras = run("generate", PROMPT, *small(tiny), "--dry-run", "--json").last["plan"]["loras"]
         assert [(item["path"], item["weight"]) for item in loras] == [
-            ("a.safetensors", 0.5), ("b.safetensors", 1.0),
+            (str(tmp_path / "a.safetensors"), 0.5), (str(tmp_path / "b.safetensors"), 1.0),
         ]  # fmt: skip
 
 
@@ -128,7 +128,13 @@ def test_set_changes_one_line_and_refuses_what_is_illegal(run: Any, tmp_path: Pa
     assert run("config", "set", "device", "cpu", "--home", home).code == 0
     text = (home / "vidgen.toml").read_text("utf-8")
     assert text == '# mine\nfps = "24000/1001"\nnum_inference_steps = 4\ndevice = "cpu"\n'
-    for name, value, said in (("steps", "900", "200"), ("stepps", "3", "steps")):
+    for name, value, said in (
+        ("steps", "900", "200"),
+        ("stepps", "3", "steps"),
+        ("device", "gpu", "cuda:1"),
+        ("offline", "perhaps", "neither yes nor no"),
+        ("name_template", "{what}", "{seed}"),
+    ):
         ran = run("config", "set", name, value, "--home", home)
         assert ran.code == 2
         assert said in ran.err
@@ -140,3 +146,17 @@ def test_set_changes_one_line_and_refuses_what_is_illegal(run: Any, tmp_path: Pa
     assert shown["loras"] == "['a.safetensors:0.5', 'b.safetensors']"
     shown = json.loads(run("config", "path", "--home", home, "--json").out)
     assert shown["files"] == ["vidgen.toml", str(home / "vidgen.toml")]
+
+
+def test_set_replaces_a_line_that_says_the_same_in_another_way(run: Any, tmp_path: Path) -> None:
+    home = tmp_path / "own"
+    home.mkdir()
+    file = home / "vidgen.toml"
+    file.write_text("steps = 20\nseconds = 2\naspect = '1:1'\n", "utf-8")
+    for name, value in (("num_inference_steps", 30), ("frames", 9), ("width", 64)):
+        assert run("config", "set", name, value, "--home", home).code == 0
+    assert file.read_text("utf-8") == "num_inference_steps = 30\nnum_frames = 9\nwidth = 64\n"
+    file.write_text("size = '64x64'\n", "utf-8")
+    ran = run("config", "set", "width", 32, "--home", home)
+    assert (ran.code, file.read_text("utf-8")) == (2, "size = '64x64'\n")
+    assert "size" in ran.err

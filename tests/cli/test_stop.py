@@ -76,10 +76,15 @@ def test_ctrl_c_during_decode_keeps_the_latents(
     assert run("generate", PROMPT, *small(tiny, frames=17), "--out", "whole.mp4").code == 0
     old = tmp_path / LATENTS
     old.write_bytes(b"of an earlier run")
+    for keep in ("auto", "always", "never"):
+        words = small(tiny, frames=17, keep_latents=keep)
+        ran = run("generate", PROMPT, *words, "--out", "a.mp4")
+        assert ran.code == 2
+        assert f"vidgen decode {LATENTS}" in ran.err
+        assert "load " not in ran.err
+    assert old.read_bytes() == b"of an earlier run"
+    old.unlink()
     with monkeypatch.context():
-        at("denoise", 1)
-        assert run("generate", PROMPT, *small(tiny, frames=17), "--out", "a.mp4").code == 130
-        assert old.read_bytes() == b"of an earlier run"
         at("decode", 2)
         ran = run("generate", PROMPT, *small(tiny, frames=17), "--out", "a.mp4")
     monkeypatch.undo()
@@ -118,8 +123,15 @@ def test_a_decode_without_memory_keeps_the_latents_and_decode_finishes_them(
         ran = run("generate", PROMPT, *small(tiny), "--out", "a.mp4", "--json")
     assert ran.code == 3
     assert ran.last["error"]["code"] == "does_not_fit"
-    assert f"vidgen decode {LATENTS}" in ran.last["error"]["message"]
+    message = ran.last["error"]["message"]
+    assert f"vidgen decode {LATENTS}" in message
+    assert message.count("latents are kept") == 1
     assert not (tmp_path / "a.mp4").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "decode_groups", _out_of_memory(only_whole=False))
+        never = run("generate", PROMPT, *small(tiny, keep_latents="never"), "--out", "b.mp4")
+    assert never.code == 3
+    assert "latents" not in never.err
     assert run("decode", LATENTS).code == 0
     np.testing.assert_array_equal(_frames("a.mp4"), _frames("whole.mp4"))
     recipes = [run("info", f, "--json").last["recipe"] for f in ("a.mp4", "whole.mp4")]

@@ -1,11 +1,13 @@
 """Requests for every task of every family, and the same thing asked of unmodified diffusers."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
+from safetensors.torch import save_file
 
 from vidgen.components import Components
 from vidgen.device import named
@@ -162,3 +164,16 @@ def vace_conditions(case: Case, made: Plan, inputs: Inputs) -> tuple[Any, Any]:
         frames[0, index] = torch.from_numpy(frame).permute(2, 0, 1)
         mask[0, index] = 0
     return frames, mask
+
+
+def lora(path: Path, modules: dict[str, tuple[int, int]], scale: float = 0.3) -> str:
+    """A LoRA file for {module: (in, out)} in diffusers' names."""
+    generator = torch.Generator().manual_seed(3)
+    tensors = {}
+    for name, (width_in, width_out) in modules.items():
+        down = torch.randn(4, width_in, generator=generator) * scale
+        up = torch.randn(width_out, 4, generator=generator) * scale
+        tensors[f"transformer.{name}.lora_A.weight"] = down
+        tensors[f"transformer.{name}.lora_B.weight"] = up
+    save_file(tensors, path)
+    return str(path)

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
 
-from tests.engine.cases import CASES, Case, golden, inputs_of, make_plan, picture, pixels
+from tests.engine.cases import CASES, Case, golden, inputs_of, lora, make_plan, picture, pixels
 from vidgen.clip import Clip
 from vidgen.decode import decode_groups
 from vidgen.embeddings import EmbeddingCache
@@ -47,19 +46,6 @@ class Keep:
 
 def engine(case: Case, **options: Any) -> Engine:
     return Engine(tiny_model(case.family), tiny_components(case.family), **options)
-
-
-def lora(path: Path, modules: dict[str, tuple[int, int]], scale: float = 0.3) -> str:
-    """A LoRA file for {module: (in, out)} in diffusers' names."""
-    generator = torch.Generator().manual_seed(3)
-    tensors = {}
-    for name, (width_in, width_out) in modules.items():
-        down = torch.randn(4, width_in, generator=generator) * scale
-        up = torch.randn(width_out, 4, generator=generator) * scale
-        tensors[f"transformer.{name}.lora_A.weight"] = down
-        tensors[f"transformer.{name}.lora_B.weight"] = up
-    save_file(tensors, path)
-    return str(path)
 
 
 def state(parts: Any) -> dict[str, torch.Tensor]:
@@ -207,19 +193,42 @@ def test_embeddings_with_and_without_cache_are_equal(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["toyworld", "wan2.2-ti2v"])
 def test_pinned_frames_hold(name: str) -> None:
-    """The given latent frames come out as the VAE encodes them; the others do not."""
-    from vidgen.conditioning import pinned_latents
-
+    """The given latent frames come out as the VAE itself encodes them; the others do not."""
     row = family(name)
     for task, given in (("flf2v", {0, 2}), ("last", {2}), ("prefix", {0, 1})):
         case = Case(row, task)  # type: ignore[arg-type]
         run = engine(case)
-        made, inputs = make_plan(case), inputs_of(case)
-        clip = run.run(made, inputs)
-        condition, mask = pinned_latents(run.components.vae, made, inputs)
-        held = {t for t in range(3) if torch.equal(clip.latents[:, t], condition[0, :, t])}
+        inputs = inputs_of(case)
+        latents = run.run(make_plan(case), inputs).latents
+        wanted = encoded(run, inputs)
+        assert set(wanted) == given
+        held = {t for t in range(3) if t in wanted and torch.equal(latents[:, t], wanted[t])}
         assert held == given
-        assert {t for t in range(3) if mask[0, 0, t].max() == 0} == given
+        other = run.run(make_plan(case, seed=99), inputs).latents
+        assert {t for t in range(3) if torch.equal(latents[:, t], other[:, t])} == given
+
+
+def encoded(run: Engine, inputs: Inputs) -> dict[int, torch.Tensor]:
+    """Latent frames that inputs stand for, straight from the VAE: a last frame as a still."""
+    vae = run.components.vae
+    shape = (1, vae.config.z_dim, 1, 1, 1)
+    mean = torch.tensor(vae.config.latents_mean).view(shape)
+    inverse = 1.0 / torch.tensor(vae.config.latents_std).view(shape)
+
+    def encode(frames: list[Any]) -> torch.Tensor:
+        pixels_bcfrw = torch.tensor(np.stack(frames)).permute(3, 0, 1, 2).unsqueeze(0) * 2 - 1
+        with torch.no_grad():
+            return ((vae.encode(pixels_bcfrw).latent_dist.mode() - mean) * inverse)[0]
+
+    found = {}
+    if inputs.image is not None:
+        found[0] = encode([inputs.image])[:, 0]
+    if inputs.last_image is not None:
+        found[2] = encode([inputs.last_image] * 5)[:, 1]
+    if inputs.video is not None:
+        prefix = encode(list(inputs.video))
+        found |= {t: prefix[:, t] for t in range(prefix.shape[1])}
+    return found
 
 
 LAST = [case for case in CASES if case.task == "last" and case.family.token_times]
@@ -348,6 +357,43 @@ def test_offload_changes_no_bit(offload: str) -> None:
     assert frames_equal(plain, moved)
 
 
+def test_model_offload_has_one_part_on_the_device_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The device is called cpu:0, which torch moves to like any other, and the host cpu."""
+    case = Case(family("wan2.2-i2v-a14b"), "i2v")
+    run = engine(case, device="cpu:0", offload="model")
+    parts = run.components
+    named = {"high": parts.transformer, "low": parts.transformer_2, "vae": parts.vae}
+    where = dict.fromkeys(named, "cpu")
+    used: list[str] = []
+
+    def watch(name: str, module: Any, called: Any, method: str) -> None:
+        stock = getattr(called, method)
+        stock_to = module.to
+
+        def to(device: Any) -> Any:
+            where[name] = str(device)
+            return stock_to(device)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            assert [n for n in named if where[n] == "cpu:0"] == [name]
+            used.append(name)
+            return stock(*args, **kwargs)
+
+        monkeypatch.setattr(module, "to", to)
+        monkeypatch.setattr(called, method, call)
+
+    watch("high", parts.transformer, parts.transformer, "forward")
+    watch("low", parts.transformer_2, parts.transformer_2, "forward")
+    watch("vae", parts.vae, parts.vae.decoder, "forward")
+    plain = engine(case).run(make_plan(case), inputs_of(case))
+    moved = run.run(make_plan(case, offload="model"), inputs_of(case))
+    assert list(dict.fromkeys(used)) == ["high", "low", "vae"]
+    assert set(where.values()) == {"cpu"}
+    assert torch.equal(plain.latents, moved.latents)
+
+
 @pytest.mark.parametrize("case", [c for c in CASES if c.task != "t2v"], ids=lambda c: c.name)
 def test_the_vae_is_on_the_device_whenever_it_encodes(
     case: Case, monkeypatch: pytest.MonkeyPatch
@@ -381,6 +427,58 @@ def test_previews_show_the_given_frames() -> None:
     assert np.array_equal(first[0], last[0])
     assert np.array_equal(first[-1], last[-1])
     assert not np.array_equal(first[1], last[1])
+
+
+def test_inputs_that_are_not_those_planned_are_refused() -> None:
+    case = Case(family("toyworld"), "i2v")
+    with pytest.raises(BadRequest, match="inputs"):
+        engine(case).run(make_plan(case), Inputs())
+
+
+def test_vae_tiling_off_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = engine(TOY)
+
+    def hungry(*_: Any, **__: Any) -> Any:
+        raise torch.OutOfMemoryError("no memory")
+
+    monkeypatch.setattr(run.components.vae.decoder, "forward", hungry)
+    with pytest.raises(DoesNotFit, match=r"^Decoding ran out of memory; decode on"):
+        run.run(make_plan(TOY, vae_tiling="off"))
+
+
+def test_memory_running_out_while_denoising_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = engine(TOY)
+
+    def hungry(*_: Any, **__: Any) -> Any:
+        raise torch.OutOfMemoryError("no memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run.components.transformer, "forward", hungry)
+        with pytest.raises(DoesNotFit, match="Denoising ran out of memory"):
+            run.run(make_plan(TOY))
+    assert run.run(make_plan(TOY)).trace.forwards == 6
+
+
+def test_a_disk_that_refuses_the_latents_does_not_lose_the_clip(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("vidgen.engine.save_latents", full)
+    clip = engine(TOY).run(make_plan(TOY), latents_path=tmp_path / "x.safetensors")
+    assert clip.frames is not None
+    assert [item.field for item in clip.trace.adjustments] == ["keep_latents"]
+    with pytest.raises(DoesNotFit, match="cannot be written"):
+        engine(TOY).run(make_plan(TOY), latents_path=Path("/proc/none/x.safetensors"))
+
+
+def test_prompt_beyond_the_limit_is_told_when_it_is_encoded() -> None:
+    long = " ".join(["ball"] * 600)
+    clip = engine(T2V).run(make_plan(T2V, negative_prompt=long))
+    assert [item["field"] for item in clip.recipe["adjustments"]] == ["negative_prompt"]
 
 
 def test_engine_refuses_a_plan_for_other_weights() -> None:

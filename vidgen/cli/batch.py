@@ -102,6 +102,8 @@ def batch(
     manifest.keep_seed(seed)
     reporter.emit("batch", items=len(jobs), done=len(jobs) - len(todo), seed=seed)
     reporter.warn(f"{len(jobs)} items, {len(jobs) - len(todo)} finished before", "batch")
+    if device.note:
+        reporter.warn(device.note)
     failed = 0
     with stoppable(speak=reporter.for_people) as cancel, reporter.working():
         maker = Maker(device, home, reporter, cancel, offline=settings.switch("offline"))

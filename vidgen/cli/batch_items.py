@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from vidgen.cli.naming import request_id
+from vidgen.cli.paths import with_absolute_paths
 from vidgen.errors import BadRequest, NotFound
 from vidgen.recipe import file_fingerprints
 from vidgen.request import VideoRequest, canonical_names, parse_request
@@ -148,7 +149,7 @@ def make_items(
         for index in range(request.n):
             one = parse_request({**request.given(), "n": 1, "seed": request.seed + index})
             content = {**one.given(), "files": file_fingerprints(one)}
-            item = Item(request_id(content), where, one)
+            item = Item(request_id(content), where, with_absolute_paths(one))
             items.setdefault(item.id, item)
     return list(items.values())
 

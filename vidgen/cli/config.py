@@ -1,18 +1,19 @@
 """`vidgen config`: the defaults in force and where each comes from; setting the user's own."""
 
 import dataclasses
+import re
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from vidgen.cli.naming import DEFAULT_TEMPLATE
+from vidgen.cli.naming import DEFAULT_TEMPLATE, check_template
 from vidgen.cli.options import Common, CommonOf, flowing
-from vidgen.cli.place import home_of, settings_of
+from vidgen.cli.place import CUDA, home_of, settings_of
 from vidgen.cli.report import Reporter, table
 from vidgen.errors import BadRequest, VidgenError
 from vidgen.models import DEFAULT_MODEL, resolve
 from vidgen.request import explain, fields
-from vidgen.settings import OWN, PREFIX, PROJECT_FILE, Settings, write_setting
+from vidgen.settings import OWN, PREFIX, PROJECT_FILE, Setting, Settings, write_setting
 
 config = App(name="config", help="Show and set defaults, and where each comes from.")
 
@@ -106,6 +107,16 @@ def set_value(
     )
 
 
+def _check_own(name: str, value: str) -> None:
+    """Refuse a value that every later command would refuse."""
+    if name == "offline":
+        Settings({name: Setting(value, "the command line")}).switch(name)
+    elif name == "name_template":
+        check_template(value)
+    elif value not in ("auto", "cpu") and re.fullmatch(CUDA, value) is None:
+        raise BadRequest(f"device={value!r} must be auto, cpu, cuda or cuda:1.", field=name)
+
+
 def _checked(name: str, value: str) -> str:
     """Return the canonical name of a setting whose value is legal.
 
@@ -117,6 +128,7 @@ def _checked(name: str, value: str) -> str:
 
     key = name.replace("-", "_")
     if key in OWN:
+        _check_own(key, value)
         return key
     try:
         data: dict[str, Any] = canonical_names({key: value})

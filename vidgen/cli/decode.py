@@ -16,7 +16,7 @@ from vidgen.cli.place import Device, find_device, home_of, settings_of
 from vidgen.cli.recipes import recipe_of
 from vidgen.cli.report import Reporter
 from vidgen.cli.stills import check_stills, save_sheet
-from vidgen.errors import BadRequest, VidgenError
+from vidgen.errors import Cancelled
 from vidgen.events import CancelToken, Event, Preview
 from vidgen.media import PROFILES
 from vidgen.models import Model, resolve
@@ -115,7 +115,7 @@ def _decode(
     offline: bool,
 ) -> Made:
     reporter.stage(f"load the VAE of {row.name}")
-    quiet_libraries(offline=offline)
+    quiet_libraries()
     from vidgen.engine import Engine
     from vidgen.latents import load_latents
 
@@ -139,8 +139,7 @@ def _decode(
             made = engine.decode(
                 saved, tiling=choices[tiling], on=listen, cancel=cancel, open_sink=output.open
             )
-        except VidgenError as error:
-            if not isinstance(error, BadRequest):
-                error.message = f"{error.message} The latents are still at {latents}."
+        except Cancelled as error:
+            error.message = f"{error.message} {latents} is as it was; the same command decodes it."
             raise
     return Made(target, latents, made.recipe, output.sheet)

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Literal
 
 from vidgen.cli.options import Common, CommonOf, flowing
-from vidgen.cli.place import home_of
+from vidgen.cli.place import find_device, home_of
 from vidgen.cli.report import Reporter
 from vidgen.errors import VidgenError
 from vidgen.home import Home
+from vidgen.settings import Settings
 
 LOW_DISK = 5 * 2**30
 _MARK = {"ok": "ok   ", "note": "note ", "fault": "FAULT"}
@@ -72,18 +73,21 @@ def _torch() -> Check:
 
     cuda = torch.version.cuda
     build = f"CUDA {cuda}" if cuda else "CPU build"
-    text = f"{torch.__version__} ({build}), {torch.get_num_threads()} threads"
-    if cuda and not torch.cuda.is_available():
-        return Check("torch", "note", f"{text}; it can use no GPU, so clips are made on the CPU")
-    return Check("torch", "ok", text)
+    usable = torch.cuda.is_available()
+    gpus = f"torch can use {torch.cuda.device_count()} GPUs" if usable else "torch can use no GPU"
+    text = f"{torch.__version__} ({build}), {torch.get_num_threads()} threads, {gpus}"
+    return Check("torch", "note" if cuda and not usable else "ok", text)
 
 
 def _device(home: Home) -> Check:
-    from vidgen.device import this_machine
-
-    found = this_machine(home.device)
-    memory = found.memory_bytes / 2**30
-    return Check("device", "ok", f"{found.title}, {memory:.1f} GiB, rates: {found.rates.source}")
+    """Say what --device auto takes."""
+    found = find_device(Settings({}), home, only_planning=False)
+    profile = found.profile
+    memory = profile.memory_bytes / 2**30
+    text = f"{profile.title}, {memory:.1f} GiB, rates: {profile.rates.source}"
+    if found.note:
+        return Check("device", "note", f"{text}; {found.note}")
+    return Check("device", "ok", text)
 
 
 def _diffusers() -> Check:

@@ -7,7 +7,13 @@ from cyclopts import Parameter
 
 from vidgen.cli.interrupt import stoppable
 from vidgen.cli.making import Made, Maker, check_room, new_writer, plan_facts
-from vidgen.cli.naming import DEFAULT_TEMPLATE, check_template, clip_paths, format_of
+from vidgen.cli.naming import (
+    DEFAULT_TEMPLATE,
+    check_template,
+    clip_paths,
+    format_of,
+    refuse_kept_latents,
+)
 from vidgen.cli.options import (
     Common,
     CommonOf,
@@ -18,6 +24,7 @@ from vidgen.cli.options import (
     flags_given,
     flowing,
 )
+from vidgen.cli.paths import with_absolute_paths
 from vidgen.cli.place import Device, find_device, home_of, settings_of
 from vidgen.cli.report import Reporter
 from vidgen.cli.show import plan_text
@@ -86,6 +93,7 @@ def generate(
                         plan_text(made_plan))  # fmt: skip
         return
     paths = clip_paths(out, template, made_plan, folder=Path())
+    refuse_kept_latents(paths)
     for path in paths:
         new_writer(path, plan_facts(made_plan))
     made_plan.check_fits()
@@ -126,14 +134,14 @@ def request_with_format(settings: Settings, out: Path | None) -> VideoRequest:
     meant = None if out is None else format_of(out)
     if "format" not in data and meant is not None:
         data["format"] = meant
-    return parse_request(data)
+    return with_absolute_paths(parse_request(data))
 
 
 def _tell(reporter: Reporter, made_plan: Plan, device: Device) -> None:
     """Say what will be done before it is done."""
     reporter.emit("plan", plan=made_plan.as_dict(), device=device.torch_name)
     reporter.adjustments(made_plan.adjustments)
-    for note in made_plan.notes:
+    for note in filter(None, (device.note, *made_plan.notes)):
         reporter.warn(note)
     if reporter.for_people and made_plan.request.seed is None:
         reporter.warn(f"{', '.join(str(seed) for seed in made_plan.seeds)} (drawn)", "seed")

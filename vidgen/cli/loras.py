@@ -1,5 +1,6 @@
 """`vidgen loras`: which LoRAs a folder has, and which of a model's layers one matches."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -74,7 +75,8 @@ def check_lora(
     inspect_lora(spec.path)
     from vidgen.cli.making import quiet_libraries
 
-    quiet_libraries(offline=True)
+    os.environ["HF_HUB_OFFLINE"] = "1"  # a check fetches nothing
+    quiet_libraries()
     import diffusers
     import torch
 

@@ -88,7 +88,7 @@ class Maker:
             self._engine = None
             gc.collect()
             self._reporter.stage(f"load {plan.model.name}")
-            quiet_libraries(offline=self._offline)
+            quiet_libraries()
             from vidgen.engine import Engine
 
             self._engine = Engine.load(
@@ -116,12 +116,12 @@ class Maker:
     ) -> Made:
         """Make clip `index` of a plan.
 
+        path         no latents lie beside it yet
         clip, clips  what the progress line counts
         Raises       VidgenError; if latents were kept, its message says how to finish them
         """
         keep = plan.request.keep_latents
         latents = None if keep == "never" else latents_beside(path)
-        before = _stamp(latents)
         engine = self.engine(plan)
         self._cancel.check("before denoising")
         with ExitStack() as stack:
@@ -139,8 +139,7 @@ class Maker:
                 )
                 stack.close()
             except BaseException as error:
-                kept = latents if _stamp(latents) != before else None
-                _say_what_is_kept(error, kept, plan.seeds[index], self._reporter)
+                _say_what_is_kept(error, latents, plan.seeds[index], self._reporter)
                 raise
         if latents is not None and keep == "auto":
             latents.unlink(missing_ok=True)
@@ -219,25 +218,17 @@ def check_room(plans: list[Plan], folder: Path) -> None:
         )
 
 
-def _stamp(path: Path | None) -> tuple[int, int] | None:
-    """Return what tells a file from an earlier one of its name, None if there is none."""
-    if path is None or not path.exists():
-        return None
-    found = path.stat()
-    return found.st_ino, found.st_mtime_ns
-
-
 def _say_what_is_kept(
     error: BaseException, latents: Path | None, seed: int, reporter: Reporter
 ) -> None:
-    """Add to an error what the run has left on disk, or that there is nothing."""
-    if latents is not None:
-        hint = f"The latents are kept; finish the clip with `vidgen decode {latents}`."
+    """Add to an error what the run has left on disk, or that there is nothing.
+
+    latents  where they are if they were saved; None when they were not to be
+    """
+    if latents is not None and latents.exists():
+        hint = f"Finish the clip with `vidgen decode {latents}`."
     elif isinstance(error, Cancelled):
-        hint = (
-            "Nothing is kept of it: unfinished latents do not decode to a finished clip; "
-            f"--seed {seed} makes it anew."
-        )
+        hint = f"No latents of it are kept; --seed {seed} makes it anew."
     else:
         return
     if isinstance(error, VidgenError):
@@ -246,15 +237,8 @@ def _say_what_is_kept(
         reporter.warn(hint, "kept")
 
 
-def quiet_libraries(*, offline: bool) -> None:
-    """Keep the libraries' own bars and notices off the screen, and off the network if asked.
-
-    Must come before they are first imported.
-    """
-    import os
-
-    if offline:
-        os.environ["HF_HUB_OFFLINE"] = "1"
+def quiet_libraries() -> None:
+    """Keep the libraries' own bars and notices off the screen."""
     import diffusers.utils.logging
     import transformers.utils.logging
 

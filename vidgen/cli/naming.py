@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ def clip_paths(out: Path | None, template: str, plan: Plan, *, folder: Path) -> 
     """Return the file of every clip of a plan.
 
     out     the name that was asked for; several clips are numbered: clip-1.mp4, clip-2.mp4
-    folder  where files go whose name comes from the template; an existing file is not replaced
+    folder  where files go whose name comes from the template; no existing file is replaced
     """
     suffix = PROFILES[plan.request.format].suffix
     count = len(plan.seeds)
@@ -72,7 +72,7 @@ def clip_paths(out: Path | None, template: str, plan: Plan, *, folder: Path) -> 
     for index in range(count):
         stem = named_after(template, plan, index)
         path, number = folder / f"{stem}{suffix}", 1
-        while path.exists() or path in paths:
+        while path.exists() or latents_beside(path).exists() or path in paths:
             number += 1
             path = folder / f"{stem}_{number}{suffix}"
         paths.append(path)
@@ -82,6 +82,20 @@ def clip_paths(out: Path | None, template: str, plan: Plan, *, folder: Path) -> 
 def latents_beside(path: Path) -> Path:
     """Return where a clip's latents lie until the clip is written."""
     return path.with_name(path.name + LATENTS_SUFFIX)
+
+
+def refuse_kept_latents(paths: Iterable[Path]) -> None:
+    """Raise BadRequest if latents lie where a run would put its own: they may be all that is left.
+
+    paths  of the clips
+    """
+    for path in map(latents_beside, paths):
+        if path.exists():
+            raise BadRequest(
+                f"{path} holds latents of an earlier run; finish its clip with "
+                f"`vidgen decode {path}`, give another --out, or delete the file.",
+                field="out",
+            )
 
 
 LATENTS_SUFFIX = ".latents.safetensors"

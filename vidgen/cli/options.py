@@ -22,7 +22,6 @@ COMMON = Group("Program", sort_key=len(_GROUPS) + 1)
 
 _SHORTHAND_TEXT = {
     "size": "Width and height at once, e.g. 832x480.",
-    "aspect": "Shape, e.g. 16:9, together with a resolution.",
     "resolution": f"Shorter side: {', '.join(RESOLUTIONS)}.",
 }
 

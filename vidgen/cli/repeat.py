@@ -8,8 +8,10 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from vidgen.adjustment import Adjustment
+from vidgen.cli.changes import changes_before
 from vidgen.cli.interrupt import stoppable
 from vidgen.cli.making import Made, Maker, check_room, new_writer, plan_facts
+from vidgen.cli.naming import refuse_kept_latents
 from vidgen.cli.options import (
     Common,
     CommonOf,
@@ -20,14 +22,16 @@ from vidgen.cli.options import (
     flags_given,
     flowing,
 )
+from vidgen.cli.paths import with_absolute_paths
 from vidgen.cli.place import find_device, home_of, settings_of
 from vidgen.cli.recipes import recipe_of
 from vidgen.cli.report import Reporter
 from vidgen.errors import BadRequest
+from vidgen.inputs import load_inputs
 from vidgen.media import PROFILES
 from vidgen.plan import plan
-from vidgen.request import canonical_names, parse_request
-from vidgen.settings import outweighed
+from vidgen.request import VideoRequest, canonical_names, parse_request
+from vidgen.settings import listed, outweighed
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,31 +62,36 @@ def repeat(
     """
     wanted = None if expect is None else _parse(expect)
     recipe = recipe_of(file)
-    asked = {"model": recipe["plan"]["model"], **recipe["request"]}
-    request = parse_request(outweighed(asked, _overrides(flags)))
+    request = _request(file, recipe, _overrides(flags))
     settings = settings_of(common, running.given())
     home = home_of(common)
     device = find_device(settings, home, only_planning=False)
     reporter = Reporter(common)
-    made_plan = plan(request, device.profile)
+    inputs = load_inputs(request)
+    made_plan = plan(request, device.profile, inputs)
     target = out or Path(f"{_stem(file)}-repeat{PROFILES[request.format].suffix}")
     if target.exists() and target.samefile(file):
         raise BadRequest(f"{target} is the file to repeat; give another --out.")
+    refuse_kept_latents([target])
     new_writer(target, plan_facts(made_plan))
     made_plan.check_fits()
     check_room([made_plan], target.absolute().parent)
     reporter.emit("plan", plan=made_plan.as_dict(), device=device.torch_name)
     reporter.adjustments(made_plan.adjustments)
+    if device.note:
+        reporter.warn(device.note)
+    changes, decisive = changes_before(recipe, made_plan, inputs)
+    for item in changes:
+        reporter.warn(f"{item.field}: {item.asked} then, {item.used} now", "differs")
+    if decisive and wanted is not None and wanted.decibels is None:
+        return _refuse(decisive, changes, reporter)
     with stoppable(speak=reporter.for_people) as cancel, reporter.working():
         maker = Maker(device, home, reporter, cancel, offline=settings.switch("offline"))
-        made = maker.make(made_plan, target)
-    changes = _changes(recipe, made.recipe)
+        made = maker.make(made_plan, target, inputs=inputs)
     verdict = _verdict(file, recipe, made, wanted)
     reporter.emit("result", clips=[made.as_dict()], changes=[item.as_dict() for item in changes],
                   **verdict)  # fmt: skip
     reporter.say(str(made))
-    for item in changes:
-        reporter.say(f"differs   {item.field}: {item.asked} then, {item.used} now")
     reporter.say(f"{verdict['verdict']:<8}  {verdict['reason']}")
     return 0 if verdict["ok"] else 1
 
@@ -90,9 +99,38 @@ def repeat(
 def _overrides(flags: RequestFlags) -> dict[str, Any]:
     """Return the fields that flags change."""
     try:
-        return canonical_names(flags_given(flags))
+        return listed(canonical_names(flags_given(flags)))
     except ValueError as error:
         raise BadRequest(f"{error}.") from None
+
+
+def _request(file: Path, recipe: dict[str, Any], overrides: dict[str, Any]) -> VideoRequest:
+    """Return the recipe's request with the flags' changes.
+
+    Raises  BadRequest when it asks for several clips or for inputs that no file holds
+    """
+    asked = {"model": recipe["plan"]["model"], **recipe["request"]}
+    request = with_absolute_paths(parse_request(outweighed(asked, overrides)))
+    if request.n > 1:
+        raise BadRequest(f"n={request.n}: a repeat makes one clip; leave n out.", field="n")
+    used = {re.sub(r"^reference_\d+$", "reference_images", name) for name in recipe["inputs"]}
+    lost = sorted(name for name in used if not getattr(request, name))
+    if lost:
+        raise BadRequest(
+            f"{file} was made from inputs held in memory ({', '.join(lost)}), which its recipe "
+            "does not hold; give the same as files.",
+            field=lost[0],
+        )
+    return request
+
+
+def _refuse(decisive: list[str], changes: list[Adjustment], reporter: Reporter) -> int:
+    """Say why a repeat cannot be exact, without making it; return the exit code."""
+    reason = f"it cannot be exact, so it was not made: {', '.join(decisive)} differ"
+    data = {"ok": False, "verdict": "differs", "reason": reason}
+    reporter.emit("result", clips=[], changes=[item.as_dict() for item in changes], **data)
+    reporter.say(f"differs   {reason}")
+    return 1
 
 
 def _parse(expect: str) -> Expectation:
@@ -108,21 +146,6 @@ def _parse(expect: str) -> Expectation:
 
 def _stem(file: Path) -> str:
     return file.name.removesuffix(".latents.safetensors").rsplit(".", 1)[0]
-
-
-def _changes(before: dict[str, Any], now: dict[str, Any]) -> list[Adjustment]:
-    """Return what differs between the two makings: environment, weights, files."""
-    found = []
-    for part, title in (("environment", "environment"), ("files", "file")):
-        old, new = before.get(part, {}), now.get(part, {})
-        for name in sorted({*old, *new}):
-            if old.get(name) != new.get(name):
-                why = "not as it was when the file was made"
-                found.append(Adjustment(f"{title} {name}", old.get(name), new.get(name), why))
-    if before["weights"] != now["weights"]:
-        why = "the model's weights are not as they were"
-        found.append(Adjustment("weights", before["weights"], now["weights"], why))
-    return found
 
 
 def _verdict(
