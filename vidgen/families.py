@@ -73,7 +73,6 @@ class Family:
     experts          1, or 2 for a high-noise and a low-noise transformer
     image_encoder    a CLIP vision tower conditions on the first image
     token_times      every token has its own timestep, so any latent frames can be pinned clean
-    self_attention   where self-attention sits in the transformer's module tree
     """
 
     name: str
@@ -88,7 +87,6 @@ class Family:
     experts: int = 1
     image_encoder: bool = False
     token_times: bool = False
-    self_attention: str = "blocks.*.attn1"
 
     @property
     def tasks(self) -> tuple[Task, ...]:

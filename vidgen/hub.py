@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 from pathlib import Path
 
 from vidgen.detect import declares
@@ -11,6 +12,10 @@ from vidgen.errors import NotFound
 
 PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.model", "*.md"]
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+# Surely legal and short; huggingface_hub judges every other name.
+_PLAIN_ID = re.compile(
+    r"(?=.{1,90}$)[A-Za-z0-9]+([-_.][A-Za-z0-9]+)*/[A-Za-z0-9]+([-_.][A-Za-z0-9]+)*"
+)
 
 
 def cached_folder(hub_id: str) -> Path | None:
@@ -18,6 +23,11 @@ def cached_folder(hub_id: str) -> Path | None:
 
     Raises  NotFound for a name that is no hub id
     """
+    from huggingface_hub import constants  # quick, unlike the rest of the library
+
+    entry = Path(constants.HF_HUB_CACHE, f"models--{hub_id.replace('/', '--')}")
+    if _PLAIN_ID.fullmatch(hub_id) and not entry.exists():
+        return None
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 

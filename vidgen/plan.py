@@ -8,7 +8,7 @@ import dataclasses
 import secrets
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from attention import Grid
 from vidgen.adjustment import Adjustment
@@ -54,7 +54,7 @@ class Plan:
     grid: Grid
     num_inference_steps: int
     steps: int
-    scheduler: str
+    scheduler: Literal["unipc", "euler"]
     flow_shift: float
     guidance_scale: float
     guidance_scale_2: float

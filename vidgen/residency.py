@@ -23,6 +23,7 @@ class Residency:
         self.offload = offload
         self._components = components
         self._host = torch.device("cpu")
+        self._working: Any = None  # the expert on the device, with offload=model
         if offload == "none":
             for part in self._parts():
                 part.to(device)
@@ -49,21 +50,18 @@ class Residency:
 
     def bring_expert(self, expert: Any) -> None:
         """Have an expert on the device, and the other one not."""
-        if self.offload != "model":
+        if self.offload != "model" or expert is self._working:
             return
-        for other in self._components.transformers:
-            if other is not expert and other.device != self._host:
-                other.to(self._host)
-                release(self.device)
-        if expert.device != self.device:
-            expert.to(self.device)
+        self.rest_experts()
+        expert.to(self.device)
+        self._working = expert
 
     def rest_experts(self) -> None:
-        """Send the experts back after denoising."""
-        if self.offload != "model":
+        """Send the working expert back."""
+        if self._working is None:
             return
-        for expert in self._components.transformers:
-            expert.to(self._host)
+        self._working.to(self._host)
+        self._working = None
         release(self.device)
 
 

@@ -73,7 +73,10 @@ def test_images_and_lines_with_their_own_settings(run: Any, tiny: str, tmp_path:
     words = ["batch", "p.jsonl", "--images", "i*.png", *_flags(tiny), "--dry-run", "--json"]
     items = run(*words).last["items"]
     assert len(items) == 6
-    assert {item["request"]["image"] for item in items} == {"i0.png", "i1.png"}
+    assert {item["request"]["image"] for item in items} == {
+        str(tmp_path / "i0.png"),
+        str(tmp_path / "i1.png"),
+    }
     assert [item["request"].get("seconds") for item in items][:2] == [1.0, 1.0]
     seeds = sorted({item["request"]["seed"] for item in items})
     assert seeds[1] == seeds[0] + 1

@@ -1,12 +1,14 @@
 """Flag over environment over named file over project over user over recipe; origins are known."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.conftest import PROMPT, save_lora, small
+from vidgen.errors import BadRequest
 
 
 @pytest.fixture
@@ -160,3 +162,19 @@ def test_set_replaces_a_line_that_says_the_same_in_another_way(run: Any, tmp_pat
     ran = run("config", "set", "width", 32, "--home", home)
     assert (ran.code, file.read_text("utf-8")) == (2, "size = '64x64'\n")
     assert "size" in ran.err
+
+
+def test_offline_holds_for_the_hub_before_it_is_asked(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def planned(*_: Any) -> None:
+        seen.append(os.environ.get("HF_HUB_OFFLINE"))
+        raise BadRequest("Far enough.")
+
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    monkeypatch.setattr("vidgen.cli.generate.plan", planned)
+    run("generate", PROMPT, "--dry-run")
+    run("generate", PROMPT, "--dry-run", "--offline")
+    assert seen == ["0", "1"]

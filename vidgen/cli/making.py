@@ -15,13 +15,13 @@ from vidgen.cli.stills import SheetFrames, save_preview
 from vidgen.errors import Cancelled, DoesNotFit, VidgenError
 from vidgen.events import CancelToken, Event, Preview
 from vidgen.home import Home
-from vidgen.media import VideoWriter
 from vidgen.plan import Plan
 from vidgen.recipe import recipe_text
 
 if TYPE_CHECKING:
     from vidgen.engine import Engine
     from vidgen.inputs import Inputs
+    from vidgen.media import VideoWriter
 
 TITLE_LENGTH = 80
 
@@ -200,8 +200,10 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
     }
 
 
-def new_writer(path: Path, facts: dict[str, Any], **texts: Any) -> VideoWriter:
+def new_writer(path: Path, facts: dict[str, Any], **texts: Any) -> "VideoWriter":
     """Return a writer that has made no file yet, with everything checked that can be."""
+    from vidgen.media import VideoWriter
+
     return VideoWriter(path, **facts, **texts)
 
 
