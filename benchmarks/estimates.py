@@ -2,8 +2,8 @@
 
 Run:  python -m benchmarks.estimates
 It prints the table and writes results/2026-11-29-estimates.json. The timings are other people's
-claims, with their source. No constant is fitted to a row, but the device table was chosen with most of
-these points in sight: the error is an in-sample one.
+claims, with their source. No constant is fitted to a row, but the device table was chosen with
+most of these points in sight: the error is an in-sample one.
 """
 
 import argparse

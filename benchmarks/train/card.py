@@ -47,7 +47,6 @@ def write_card(
     path.write_text(
         Template(_TEMPLATE.read_text()).substitute(
             shapes=", ".join(SHAPES[:-1]) + " or " + SHAPES[-1],
-            num_colours=len(COLOURS),
             backgrounds=", ".join(BACKGROUNDS),
             words=", ".join((*words, *SPEEDS, "fast", "gently", *BACKGROUNDS)),
             parts="\n".join(f"| {a} | {b} | {c / 1e6:.2f} M |" for a, b, c in parts),

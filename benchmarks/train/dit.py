@@ -313,8 +313,8 @@ def train(
     rows: list[dict[str, float]] = []
     kept_stable = False
     while True:
-        progress, rate = peers.follow(run.progress, run.rate())
-        if progress >= 1.0:
+        finished, rate = peers.follow(float(run.finished), run.rate())
+        if finished:
             break
         latents, covers, scenes = draw_batch(trainer.rng, shards, settings.batch)
         rows.append(trainer.step(latents, covers, scenes, rate))

@@ -46,6 +46,11 @@ class Run:
         return min(1.0, (time.monotonic() - self._began) / self.budget_seconds)
 
     @property
+    def finished(self) -> bool:
+        """True when the budget is spent; no session ends without a step."""
+        return self.progress >= 1.0 and self._session_step > 0
+
+    @property
     def checkpoint(self) -> Path:
         """Where the newest checkpoint lies."""
         return self.folder / f"{self.name}.pt"

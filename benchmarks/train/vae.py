@@ -249,7 +249,7 @@ def train(
         trainer.average = Average(trainer.vae, settings.ema)
     first_session = state is None and start is None
     rows: list[dict[str, float]] = []
-    while run.progress < 1.0:
+    while not run.finished:
         progress = run.progress if first_session else max(run.progress, PHASES[0][0])
         _, number, side, frames = next(phase for phase in PHASES if progress < phase[0])
         own_share = 0.5 if progress > 0.6 else 0.0
