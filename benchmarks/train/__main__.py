@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.train.run import be_modest
@@ -162,7 +161,9 @@ def _export(args: argparse.Namespace) -> None:
 
 
 def _evaluate(args: argparse.Namespace) -> None:
-    from benchmarks.train.evaluate import evaluate, markdown, write_json
+    from benchmarks.report import report, write_report
+    from benchmarks.train.card import write_card
+    from benchmarks.train.evaluate import evaluate, markdown
 
     result = evaluate(
         args.folder,
@@ -173,19 +174,15 @@ def _evaluate(args: argparse.Namespace) -> None:
         seed=args.seed,
         sheets=args.sheets,
     )
+    content = report(
+        f"python -m benchmarks.train evaluate --number {args.number} "
+        f"--number-i2v {args.number_i2v} --steps {args.steps} --guidance {args.guidance:g}",
+        **result,
+    )
     if args.result is not None:
-        write_json(result, args.result)
+        write_report(args.result, content)
     if args.card:
-        from benchmarks.train.card import write_card
-
-        write_card(
-            args.folder / "README.md",
-            args.work,
-            result,
-            date=datetime.now(UTC).date().isoformat(),
-            command=f"python -m benchmarks.train evaluate --number {args.number} "
-            f"--number-i2v {args.number_i2v} --steps {args.steps} --guidance {args.guidance:g}",
-        )
+        write_card(args.folder / "README.md", args.work, content)
     print(markdown(result))
 
 

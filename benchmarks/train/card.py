@@ -26,11 +26,8 @@ def write_card(
     path: Path,
     work: Path,
     result: dict[str, Any],
-    *,
-    date: str,
-    command: str,
 ) -> None:
-    """Write the card of an export from its result and the counts in its checkpoints."""
+    """Write the card of an export from its report and the counts in its checkpoints."""
     dit = torch.load(work / "dit.pt", map_location="cpu", weights_only=True)
     vae = torch.load(work / "vae.pt", map_location="cpu", weights_only=True)
     parts = (
@@ -53,12 +50,12 @@ def write_card(
             num_scenes=f"{len(all_scenes()):,}",
             held_out=f"{100 * HELD_OUT_SHARE:.0f}",
             compute=compute,
-            date=date,
+            date=result["date"],
             steps=result["settings"]["steps"],
             guidance=f"{result['settings']['guidance']:g}",
             table=markdown(result),
             cpu=f"{result['cpu_seconds_per_clip']:.1f}",
-            command=command,
+            command=result["command"],
         )
     )
 

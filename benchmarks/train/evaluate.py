@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
@@ -251,12 +250,6 @@ def markdown(result: dict[str, Any]) -> str:
         f"{vae['first_frame_db']:.1f} dB | |"
     )
     return "\n".join(lines)
-
-
-def write_json(result: dict[str, Any], path: Path) -> None:
-    """Write a result file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(result, indent=1) + "\n")
 
 
 def _psnr01(predicted: Video, target: Video) -> float:
