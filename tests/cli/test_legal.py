@@ -1,5 +1,7 @@
 """Illegal asks over all families: adjusted, refused under strict; files agree with recipes."""
 
+import json
+import shutil
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -100,9 +102,14 @@ def test_a_prompt_beyond_the_encoder_is_adjusted(run: Any, picture: str, family:
     assert (strict.code, strict.last["error"]["code"]) == (2, "bad_request")
 
 
-def test_more_positions_than_the_model_has_are_refused(run: Any, tiny: str) -> None:
+def test_more_positions_than_the_model_has_are_refused(run: Any, tiny: str, tmp_path: Path) -> None:
+    folder = tmp_path / "short"
+    shutil.copytree(tiny, folder)
+    config = folder / "transformer" / "config.json"
+    fields = json.loads(config.read_text("utf-8")) | {"rope_max_seq_len": 64}
+    config.write_text(json.dumps(fields), "utf-8")
     for words, field in ((["--frames", "401"], "num_frames"), (["--size", "2048x32"], "width")):
-        ran = run("generate", PROMPT, "--model", tiny, *words, "--dry-run", "--json")
+        ran = run("generate", PROMPT, "--model", str(folder), *words, "--dry-run", "--json")
         assert (ran.code, ran.last["error"]["param"]) == (2, field)
         assert "positions" in ran.last["error"]["message"]
 

@@ -48,7 +48,7 @@ def disturb(engine: Engine, case: Case, folder: Path) -> None:
     styled = engine.run(make_plan(case, loras=[style], num_inference_steps=2), inputs)
     assert styled.trace.loras[0]["matched"] == 1
     fit = {"fit": "crop"} if inputs.sizes else {}
-    engine.run(make_plan(case, width=96, num_inference_steps=1, strength=None, **fit), inputs)
+    engine.run(make_plan(case, width=96, num_inference_steps=2, **fit), inputs)
     token = CancelToken()
     with pytest.raises(Cancelled):
         engine.run(make_plan(case), inputs, cancel=token, on=lambda _: token.cancel())
