@@ -350,7 +350,8 @@ def _save(saved: SavedLatents, path: Path, trace: Trace) -> bool:
         save_latents(path, saved.latents, saved.recipe)
     except OSError as error:
         why = f"the latents could not be written to {path.parent}: {error.strerror}"
-        trace.adjustments.append(Adjustment("keep_latents", "auto", "never", why))
+        asked = saved.recipe["request"].get("keep_latents", "auto")
+        trace.adjustments.append(Adjustment("keep_latents", asked, "never", why))
         return False
     return True
 
