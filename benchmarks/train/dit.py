@@ -58,6 +58,7 @@ class Settings:
     shift           skews noise levels towards noise: median = shift / (1 + shift)
     uniform_share   share of samples whose noise level is uniform instead, 0..1
     high_share      share whose noise level is uniform in 0.9..1, where the layout is decided
+    object_weight   how much more an error counts on the object and the latent pixels around it
     """
 
     layers: int = 4
@@ -69,6 +70,7 @@ class Settings:
     high_share: float = 0.08
     ema: float = 0.999
     probe_weight: float = 0.5
+    object_weight: float = 3.0
     shape: tuple[int, int, int] = BASE_SHAPE
     log_every: int = 25
 
@@ -119,13 +121,21 @@ def draw_sigmas(rng: np.random.Generator, size: int, settings: Settings) -> Tens
 
 
 def flow_loss(
-    model: Model, latents: Tensor, pins: Tensor, sigma_b: Tensor, text: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Mean squared error of the velocity over the frames that are not pinned, per sample [b].
+    model: Model,
+    latents: Tensor,
+    covers: Tensor,
+    pins: Tensor,
+    sigma_b: Tensor,
+    text: Tensor,
+    object_weight: float = 0.0,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Error of the velocity over the frames that are not pinned.
 
     latents     [b, z, f + 1, r, c]; the extra frame replaces a pinned last frame in half the
                 samples, as an engine pins a still picture
-    Returns     the error, and what the probes read in the middle of the network [b, n, k]
+    covers      [b, f, r, c], how far the object covers each latent pixel
+    Returns     the mean squared error per sample [b]; the same with the object and the latent
+                pixels around it weighted by 1 + object_weight [b]; what the probes read [b, n, k]
     """
     clean, held = latents[:, :, :-1], latents[:, :, -1]
     swap = pins[:, -1] & (torch.rand(len(pins)) < 0.5).to(pins.device)
@@ -137,8 +147,13 @@ def flow_loss(
     noisy = torch.lerp(clean, noise, level)
     predicted, states = velocity_and_states(model.dit, noisy, sigma_bf, text)
     probed = [model.place_probe(states[0]), model.scene_probe(states[-2])]
-    error_bf = (predicted - (noise - clean)).square().mean(dim=(1, 3, 4))
-    return (error_bf * ~pins).sum(dim=1) / (~pins).sum(dim=1), torch.cat(probed, dim=-1)
+    error_bfrc = (predicted - (noise - clean)).square().mean(dim=1)
+    free_bfrc = (~pins)[:, :, None, None].expand_as(error_bfrc).to(error_bfrc.dtype)
+    near = nn.functional.max_pool2d((covers > 0).to(error_bfrc.dtype), 3, stride=1, padding=1)
+    weights = free_bfrc * (1 + object_weight * near)
+    plain = (error_bfrc * free_bfrc).sum(dim=(1, 2, 3)) / free_bfrc.sum(dim=(1, 2, 3))
+    weighted = (error_bfrc * weights).sum(dim=(1, 2, 3)) / weights.sum(dim=(1, 2, 3))
+    return plain, weighted, torch.cat(probed, dim=-1)
 
 
 def probe_targets(scenes: list[Scene], covers: Tensor) -> Tensor:
@@ -251,10 +266,19 @@ class Trainer:
         sigma_b = draw_sigmas(self.rng, len(texts), settings).to(self.device)
         ids, mask = tokenize(self.tokenizer, texts, self.rng)
         text = embed(self.model.text, ids.to(self.device), mask.to(self.device))
-        losses, probed = flow_loss(self.model, latents.to(self.device), pins, sigma_b, text)
-        gap = probed - probe_targets(scenes, covers.to(self.device))
+        covers = covers.to(self.device)
+        losses, weighted, probed = flow_loss(
+            self.model,
+            latents.to(self.device),
+            covers,
+            pins,
+            sigma_b,
+            text,
+            settings.object_weight,
+        )
+        gap = probed - probe_targets(scenes, covers)
         loss, errors_k = losses.mean(), gap.square().mean(dim=(0, 1))
-        torch.autograd.backward(loss + settings.probe_weight * errors_k.sum())
+        torch.autograd.backward(weighted.mean() + settings.probe_weight * errors_k.sum())
         self.peers.average_gradients(self.model.parameters())
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.muon.step()
