@@ -1,0 +1,137 @@
+"""Choosing who computes attention, on plain data: no torch call, no look at the machine."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from attention.errors import AttentionError
+from attention.patterns import Dense, TopK, Window
+
+Pattern = Dense | TopK | Window
+Kind = Literal["cpu", "cuda"]
+
+DENSE_BACKENDS = ("sdpa", "flash", "sage")
+SPARSE_BACKENDS = ("triton", "cpu", "flex", "reference")
+HEAD_DIMS = (32, 64, 128)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What a device can run.
+
+    capability  CUDA compute capability, (0, 0) for a CPU
+    backends    names that import here and pass their self-test; "reference" and "sdpa" always do
+    """
+
+    kind: Kind
+    capability: tuple[int, int]
+    backends: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What will run.
+
+    pattern  as asked, or Dense where the sequence is below the token floor
+    reason   one clause: why this backend
+    """
+
+    pattern: Pattern
+    backend: str
+    reason: str
+
+
+def choose(
+    pattern: Pattern,
+    host: Host,
+    *,
+    tokens: int,
+    head_dim: int,
+    dtype: str,
+    asked: str = "auto",
+    min_tokens: int = 0,
+) -> Choice:
+    """Choose a backend.
+
+    dtype       "float32", "bfloat16" or "float16"
+    asked       "auto", or the one backend that must run
+    min_tokens  shorter sequences are computed dense
+    Raises      AttentionError if the backend asked for cannot run this here
+    """
+    if not isinstance(pattern, Dense) and tokens < min_tokens:
+        reason = f"{tokens:,} tokens are below the floor of {min_tokens:,} (min_tokens)"
+        backend = asked if asked in DENSE_BACKENDS else "sdpa"
+        return _dense(host, head_dim, dtype, backend, reason)
+    if isinstance(pattern, Dense):
+        reason = "dense attention runs in the model's own torch SDPA call"
+        return _dense(host, head_dim, dtype, asked, reason)
+    if asked == "auto":
+        backend = "cpu" if host.kind == "cpu" else "triton"
+        _refuse(backend, pattern, host, head_dim, dtype)
+        return Choice(pattern, backend, _why(backend, host, head_dim, dtype))
+    if asked in DENSE_BACKENDS:
+        raise AttentionError(
+            f"attention_backend={asked} reads every key and cannot leave blocks out; use "
+            f"{', '.join(SPARSE_BACKENDS)} or auto, or attention=dense.",
+            field="attention_backend",
+        )
+    _refuse(asked, pattern, host, head_dim, dtype)
+    return Choice(pattern, asked, "asked for")
+
+
+def _dense(host: Host, head_dim: int, dtype: str, asked: str, reason: str) -> Choice:
+    if asked in ("auto", "sdpa"):
+        return Choice(Dense(), "sdpa", reason)
+    if asked in SPARSE_BACKENDS:
+        raise AttentionError(
+            f"attention_backend={asked} computes sparse attention; with attention=dense use auto "
+            f"or {', '.join(DENSE_BACKENDS)}.",
+            field="attention_backend",
+        )
+    _refuse(asked, Dense(), host, head_dim, dtype)
+    return Choice(Dense(), asked, "asked for")
+
+
+def _why(backend: str, host: Host, head_dim: int, dtype: str) -> str:
+    if backend == "cpu":
+        return "the selected blocks are gathered and multiplied on the CPU"
+    major, minor = host.capability
+    return f"sm{major}{minor}, {dtype}, head dimension {head_dim}"
+
+
+def _refuse(backend: str, pattern: Pattern, host: Host, head_dim: int, dtype: str) -> None:
+    """Raise if the backend cannot run this here."""
+    problem = _problem(backend, pattern, host, head_dim, dtype)
+    if problem is not None:
+        needs, way_out = problem
+        raise AttentionError(
+            f"attention_backend={backend} cannot run here: {needs}; {way_out}.",
+            field="attention_backend",
+        )
+
+
+def _problem(
+    backend: str, pattern: Pattern, host: Host, head_dim: int, dtype: str
+) -> tuple[str, str] | None:
+    """Return what is missing and the way out, None if the backend can run."""
+    major, minor = host.capability
+    other = "use attention_backend=auto"
+    if backend == "cpu" and host.kind != "cpu":
+        return f"it needs a CPU, found sm{major}{minor}", "use triton or auto"
+    if backend in ("triton", "flash", "sage"):
+        if host.kind != "cuda" or host.capability < (8, 0):
+            found = "a CPU" if host.kind == "cpu" else f"sm{major}{minor}"
+            return f"it needs sm80 or newer, found {found}", "use reference or auto"
+        if dtype not in ("bfloat16", "float16"):
+            return f"it computes bfloat16 and float16, asked for {dtype}", "use dtype=bfloat16"
+        if head_dim not in HEAD_DIMS:
+            dims = ", ".join(str(dim) for dim in HEAD_DIMS)
+            return f"it does head dimensions {dims}, the model has {head_dim}", "use reference"
+    if backend == "flex" and isinstance(pattern, TopK) and pattern.compensate != "none":
+        return f"it has no proxies for compensate={pattern.compensate}", "use compensate=none"
+    if backend not in host.backends and backend not in ("reference", "sdpa"):
+        if backend in ("flash", "sage"):
+            return "it is not installed or failed its self-test", "install the extra `flash`"
+        if backend == "triton":
+            return "triton is not installed or failed its self-test", "install the extra `kernels`"
+        return "it failed its self-test (is there a C++ compiler?)", other
+    return None
