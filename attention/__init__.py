@@ -18,6 +18,7 @@ from attention.choose import Choice, Host, choose
 from attention.errors import AttentionError
 from attention.grid import Grid
 from attention.patterns import Dense, TopK, Window
+from attention.trained.patterns import Bsa, Nabla, Sla, Vsa
 
 if TYPE_CHECKING:
     from attention.executors import executor
@@ -29,14 +30,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AttentionError",
+    "Bsa",
     "Choice",
     "Dense",
     "Grid",
     "Host",
     "Layout",
+    "Nabla",
     "Proxies",
     "Selection",
+    "Sla",
     "TopK",
+    "Vsa",
     "Window",
     "choose",
     "executor",

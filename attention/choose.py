@@ -5,8 +5,9 @@ from typing import Literal
 
 from attention.errors import AttentionError
 from attention.patterns import Dense, TopK, Window
+from attention.trained.patterns import Trained
 
-Pattern = Dense | TopK | Window
+Pattern = Dense | TopK | Window | Trained
 Kind = Literal["cpu", "cuda"]
 
 DENSE_BACKENDS = ("sdpa", "flash", "sage")
@@ -54,10 +55,10 @@ def choose(
 
     dtype       "float32", "bfloat16" or "float16"
     asked       "auto", or the one backend that must run
-    min_tokens  shorter sequences are computed dense
+    min_tokens  shorter sequences are computed dense, unless the pattern is one that was trained
     Raises      AttentionError if the backend asked for cannot run this here
     """
-    if not isinstance(pattern, Dense) and tokens < min_tokens:
+    if isinstance(pattern, TopK | Window) and tokens < min_tokens:
         reason = f"{tokens:,} tokens are below the floor of {min_tokens:,} (min_tokens)"
         backend = asked if asked in DENSE_BACKENDS else "sdpa"
         return _dense(host, head_dim, dtype, backend, reason)

@@ -120,4 +120,4 @@ def block_centres(layout: Layout, block: int) -> Tensor:
     places_n3 = torch.stack(
         [order_n // per_frame, order_n // grid.columns % grid.rows, order_n % grid.columns], dim=1
     ).float()
-    return torch.stack([part.mean(dim=0) for part in places_n3.split(block)])
+    return torch.stack([part.mean(dim=0) for part in torch.split(places_n3, block)])

@@ -38,9 +38,7 @@ def make_proxies(
     keys = block_means(k_bhmd, key_block)
     variances = None
     if compensate == "mean_var":
-        wide = k_bhmd.to(keys.dtype)
-        spread = wide - keys.repeat_interleave(key_block, dim=2)[:, :, : wide.shape[2]]
-        variances = block_means(spread.square(), key_block)
+        variances = _block_variances(k_bhmd.to(keys.dtype), keys, key_block)
     return Proxies(keys, block_means(v_bhmd, key_block), sizes_k, variances)
 
 
@@ -54,3 +52,15 @@ def block_means(x_bhmd: Tensor, block: int) -> Tensor:
         return whole
     rest = x_bhmd[:, :, full:].mean(dim=2, keepdim=True, dtype=dtype)
     return torch.cat([whole, rest], dim=2)
+
+
+def _block_variances(k_bhmd: Tensor, means_bhkd: Tensor, block: int) -> Tensor:
+    """Return the mean squared distance from each block's mean [b, h, k, d]."""
+    num_tokens = k_bhmd.shape[2]
+    full = num_tokens // block
+    whole = torch.unflatten(k_bhmd[:, :, : full * block], 2, (-1, block))
+    found = (whole - means_bhkd[:, :, :full, None]).square_().mean(dim=3)
+    if full * block == num_tokens:
+        return found
+    rest = (k_bhmd[:, :, full * block :] - means_bhkd[:, :, full:]).square_()
+    return torch.cat([found, rest.mean(dim=2, keepdim=True)], dim=2)

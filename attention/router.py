@@ -4,6 +4,7 @@ Scores are float32, ties go to the lower index, and nothing is read back from th
 """
 
 import math
+from importlib.util import find_spec
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ from attention.selection import Selection, select_highest
 
 # b batch  h heads  n tokens  q query blocks  k key blocks  i, j parts of blocks  d head dim
 
-_CHUNK_BYTES = 64 * 2**20
+_CHUNK_BYTES = {"cpu": 2 * 2**20, "cuda": 64 * 2**20}  # of part scores; a CPU's caches are small
 
 
 def select(
@@ -46,10 +47,22 @@ def select(
         return window(layout, pattern, device)
     if first_kept is None:
         first_kept = priorities(layout, pattern.neighbours).to(device)
-    scores = block_scores(q_bhnd, k_bhnd, layout, pattern, scale)
+    scores = _scores(q_bhnd, k_bhnd, layout, pattern, scale)
     wanted, most = _counts(scores, layout, pattern, layer)
     scores = torch.where(first_kept > 0, 1e30 * first_kept, scores)
     return _listed(scores, wanted, most, layout)
+
+
+def _scores(
+    q_bhnd: Tensor, k_bhnd: Tensor, layout: Layout, pattern: TopK, scale: float | None
+) -> Tensor:
+    """Return `block_scores`, from Triton where it is installed and made for these blocks."""
+    if q_bhnd.is_cuda and find_spec("triton") is not None:
+        from attention.triton_router import block_scores_triton, can_score
+
+        if can_score(layout, pattern, q_bhnd.shape[-1], q_bhnd.device):
+            return block_scores_triton(q_bhnd, k_bhnd, layout, pattern, scale)
+    return block_scores(q_bhnd, k_bhnd, layout, pattern, scale)
 
 
 def window(layout: Layout, pattern: Window, device: torch.device | str = "cpu") -> Selection:
@@ -76,37 +89,46 @@ def block_scores(
         return queries @ keys.mT
     query_part = math.gcd(pattern.sub_block, layout.query_block)
     key_part = math.gcd(pattern.sub_block, layout.key_block)
-    queries_bhid = block_means(q_bhnd, query_part).float() * scale
-    keys_bhjd = block_means(k_bhnd, key_part).float()
-    log_sizes_j = block_sizes(k_bhnd.shape[2], key_part).to(q_bhnd.device).float().log()
-    parts = (layout.query_block // query_part, layout.key_block // key_part)
+    query_parts, key_parts = layout.query_block // query_part, layout.key_block // key_part
+    queries_xid = _by_part(block_means(q_bhnd, query_part).float() * scale, query_parts)
+    keys_xjd = _by_part(block_means(k_bhnd, key_part).float(), key_parts)
+    sizes_j = _by_part(block_sizes(k_bhnd.shape[2], key_part)[None, None, :, None], key_parts)
+    sizes_i = _by_part(block_sizes(q_bhnd.shape[2], query_part)[None, None, :, None], query_parts)
+    log_sizes_j = sizes_j.flatten().to(q_bhnd.device).float().log()
+    real_i = sizes_i.flatten().to(q_bhnd.device) > 0
     # A few heads' worth of part scores at a time; one matrix of them all would be large.
-    heads_b = queries_bhid.flatten(0, 1), keys_bhjd.flatten(0, 1)
-    per_head = 4 * heads_b[0].shape[1] * heads_b[1].shape[1]
-    step = max(1, _CHUNK_BYTES // per_head)
-    found = [
-        _joined(queries @ keys.mT + log_sizes_j, parts, mass=pattern.score == "mass")
-        for queries, keys in zip(heads_b[0].split(step), heads_b[1].split(step), strict=True)
-    ]
+    per_head = 4 * queries_xid.shape[1] * keys_xjd.shape[1]
+    step = max(1, _CHUNK_BYTES[q_bhnd.device.type] // per_head)
+    found = []
+    for start in range(0, len(queries_xid), step):
+        queries, keys = queries_xid[start : start + step], keys_xjd[start : start + step]
+        scores_xij = torch.baddbmm(log_sizes_j, queries, keys.mT)
+        if pattern.score == "mass":
+            scores_xij -= scores_xij.logsumexp(dim=-1, keepdim=True)
+        scores_xik = _log_sum(torch.unflatten(scores_xij, 2, (key_parts, -1)), 2)
+        scores_xik.masked_fill_(~real_i[:, None], -torch.inf)
+        found.append(_log_sum(torch.unflatten(scores_xik, 1, (query_parts, -1)), 1))
     return torch.unflatten(torch.cat(found), 0, q_bhnd.shape[:2])
 
 
-def _joined(scores_xij: Tensor, parts: tuple[int, int], *, mass: bool) -> Tensor:
-    """Join the scores of parts into scores of blocks [x, q, k]: log of the sum of exponentials."""
-    if mass:
-        scores_xij = scores_xij - scores_xij.logsumexp(dim=-1, keepdim=True)
-    over_keys = _log_sum(scores_xij, parts[1])
-    return _log_sum(over_keys.mT, parts[0]).mT
+def _by_part(x_bhid: Tensor, parts: int) -> Tensor:
+    """Put the first parts of all blocks first, then the second ones, ..: [b * h, i, d].
+
+    Sums over the parts of a block then run over whole rows. The last block is filled up with zeros.
+    """
+    if parts == 1:
+        return x_bhid.flatten(0, 1)
+    missing = -x_bhid.shape[2] % parts
+    whole = torch.nn.functional.pad(x_bhid, (0, 0, 0, missing)).flatten(0, 1)
+    return torch.unflatten(whole, 1, (-1, parts)).transpose(1, 2).flatten(1, 2)
 
 
-def _log_sum(scores_xij: Tensor, size: int) -> Tensor:
-    """Log of the sum of exponentials over groups along the last axis; the last may be short."""
-    if size == 1:
-        return scores_xij
-    missing = -scores_xij.shape[-1] % size
-    if missing:
-        scores_xij = torch.nn.functional.pad(scores_xij, (0, missing), value=-torch.inf)
-    return torch.unflatten(scores_xij, -1, (-1, size)).logsumexp(dim=-1)
+def _log_sum(x: Tensor, dim: int) -> Tensor:
+    """Return the log of the sum of exponentials over a dimension that holds a finite number."""
+    if x.shape[dim] == 1:
+        return x.squeeze(dim)
+    highest = x.amax(dim, keepdim=True)
+    return (x - highest).exp_().sum(dim).log_().add_(highest.squeeze(dim))
 
 
 def _counts(scores: Tensor, layout: Layout, pattern: TopK, layer: int) -> tuple[Tensor, int]:

@@ -173,9 +173,27 @@ def _install_cpu_torch() -> None:
 def _install_project(torch: str) -> None:
     _say("installing Vidgen and its dependencies (a few minutes)")
     with tempfile.TemporaryDirectory() as folder:
-        pin = Path(folder) / "torch.txt"  # no dependency may replace the torch that is there
-        pin.write_text(f"torch=={torch}\n")
-        _pip("install", "-c", "constraints.txt", "-c", str(pin), "-e", ".[dev]")
+        pins = Path(folder) / "pins.txt"
+        pins.write_text(_pins(torch, brings_triton=_brings_triton(PYTHON)))
+        _pip("install", "-c", str(pins), "-e", ".[dev]")
+
+
+def _pins(torch: str, *, brings_triton: bool) -> str:
+    """Return constraints.txt and the torch that is there, which no dependency may replace.
+
+    brings_triton  that torch needs a triton of its own choice, so ours is not pinned
+    """
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    if brings_triton:
+        lines = [line for line in lines if not line.startswith("triton==")]
+    return "\n".join([*lines, f"torch=={torch}", ""])
+
+
+def _brings_triton(python: Path) -> bool:
+    """Return whether an interpreter's torch requires triton, as builds for CUDA do."""
+    code = "import importlib.metadata as m; print(*(m.requires('torch') or []), sep='\\n')"
+    done = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=False)
+    return any(re.match(r"triton\b", line) for line in done.stdout.splitlines())
 
 
 def _pip(*arguments: str) -> None:

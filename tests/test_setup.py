@@ -136,3 +136,17 @@ def test_the_cuda_build_is_fetched_only_where_there_is_a_gpu(
 def test_the_range_of_torch_is_that_of_the_project(setup: ModuleType) -> None:
     (low, high) = (".".join(map(str, bound)).removesuffix(".0") for bound in setup.TORCH_RANGE)
     assert f'"torch>={low},<{high}"' in (SCRIPT.parent.parent / "pyproject.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("requires", "kept"),
+    [("filelock\nsympy>=1.13\n", True), ("filelock\ntriton==3.6.0; platform_system\n", False)],
+)
+def test_a_torch_that_brings_its_own_triton_keeps_it(
+    setup: ModuleType, monkeypatch: pytest.MonkeyPatch, requires: str, kept: bool
+) -> None:
+    (setup.ROOT / "constraints.txt").write_text("tqdm==4.70\ntriton==3.9.0\n")
+    torch_says(monkeypatch, requires)
+    pins = setup._pins("2.11.0", brings_triton=setup._brings_triton(setup.PYTHON))
+    assert ("triton==3.9.0" in pins) is kept
+    assert pins.splitlines()[-1] == "torch==2.11.0"

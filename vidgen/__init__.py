@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     )
     from vidgen.events import CancelToken, Preview, Progress
     from vidgen.plan import Plan
-    from vidgen.request import LoraSpec, VideoRequest
+    from vidgen.request import VideoRequest
+    from vidgen.request_values import LoraSpec
 
 __all__ = [
     "Adjustment",
@@ -61,7 +62,7 @@ _HOMES = {
     "DeviceProfile": "device",
     "DoesNotFit": "errors",
     "Engine": "engine",
-    "LoraSpec": "request",
+    "LoraSpec": "request_values",
     "NotFound": "errors",
     "Plan": "plan",
     "Preview": "events",

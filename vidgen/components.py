@@ -17,7 +17,8 @@ from vidgen.errors import NotFound, Unsupported, VidgenError
 from vidgen.hub import cached_folder, fetch
 from vidgen.models import Model, refuse_pickles
 from vidgen.oom import explained_memory
-from vidgen.weights_file import folder_fingerprint
+from vidgen.schedule import NAMES, make_scheduler
+from vidgen.weights_file import folder_fingerprint, shard_names
 from vidgen.workload import Dtype
 
 DTYPES: dict[Dtype, torch.dtype] = {
@@ -85,8 +86,20 @@ def load_components(
     Raises        NotFound when a part is missing or damaged, Unsupported for an unknown class,
                   DoesNotFit when memory runs out
     """
+    _check_indexes(folder)
     with _explained(folder):
         return _load(folder, dtype, vae_dtype, decoder_only=decoder_only)
+
+
+def _check_indexes(folder: Path) -> None:
+    for path in sorted(folder.glob("*/*.safetensors.index.json")):
+        try:
+            shard_names(path)
+        except (OSError, ValueError) as error:
+            raise NotFound(
+                f"{path} is no index of split weights ({error}); fetch the model again.",
+                field="model",
+            ) from error
 
 
 @contextmanager
@@ -96,17 +109,87 @@ def _explained(folder: Path) -> Iterator[None]:
     Raises  NotFound; DoesNotFit when memory ran out, which no second download would cure
     """
     way_out = "use a smaller model, or a machine with more memory"
+    was = torch.get_default_dtype()
     try:
         with explained_memory(f"Loading {folder}", way_out):
             yield
     except VidgenError:
         raise
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        reason = " ".join(str(error).split())[:300]
+    except _LOADING as error:
+        # Past the first sentence comes advice on diffusers' and transformers' own options.
+        reason = " ".join(str(error).split()).split(". ")[0][:300] or type(error).__name__
         raise NotFound(
             f"The weights in {folder} cannot be loaded ({reason}); fetch the model again.",
             field="model",
         ) from error
+    finally:
+        torch.set_default_dtype(was)  # diffusers leaves the model's own when a part cannot be made
+
+
+# What diffusers and transformers raise for a configuration whose values make no sense.
+_LOADING = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    AssertionError,
+    ImportError,
+    RuntimeError,
+    SafetensorError,
+)
+
+
+def _encoder(cls: Any, folder: Path, number: torch.dtype, *spare: str) -> Any:
+    """Load a part of transformers, which otherwise tells of wrong shapes in a log only."""
+    return _from_pretrained(cls, folder, number, *spare, ignore_mismatched_sizes=True)
+
+
+def _from_pretrained(
+    cls: Any, folder: Path, number: torch.dtype, *spare: str, **options: Any
+) -> Any:
+    """Load one part and see that every weight of it was in its files, and nothing else.
+
+    spare   weights with such a word in their names may be left over
+    Raises  NotFound for a missing weight, Unsupported for one that nothing would read
+    """
+    part, info = cls.from_pretrained(
+        folder,
+        dtype=number,
+        use_safetensors=True,
+        local_files_only=True,
+        output_loading_info=True,
+        **options,
+    )
+    for name, *_ in sorted(info["mismatched_keys"]):
+        raise NotFound(
+            f"{folder} has {name} of another shape than its config.json asks for; fetch the model "
+            "again.",
+            field="model",
+        )
+    missing = sorted(info["missing_keys"])
+    if missing:
+        raise NotFound(
+            f"{folder} lacks {len(missing)} of the weights of {cls.__name__}, e.g. {missing[0]}; "
+            "fetch the model again.",
+            field="model",
+        )
+    left = sorted(
+        name for name in info["unexpected_keys"] if not any(word in name for word in spare)
+    )
+    if left:
+        raise Unsupported(
+            f"{folder} has {len(left)} weights that {cls.__name__} does not read, e.g. {left[0]}; "
+            "use a model of exactly this class whose weights are not quantised.",
+            field="model",
+        )
+    return part.eval()
+
+
+# Other halves of the models that the encoders were cut from.
+_BESIDE_TEXT = ("decoder.", "lm_head.")
+_BESIDE_IMAGE = ("text_model.", "_projection.", "logit_scale", "position_ids")
 
 
 def _load(folder: Path, dtype: Dtype, vae_dtype: Dtype, *, decoder_only: bool) -> Components:
@@ -123,34 +206,25 @@ def _load(folder: Path, dtype: Dtype, vae_dtype: Dtype, *, decoder_only: bool) -
                 f"{folder} wants {index[name][1]} as its {name}; Vidgen runs {', '.join(CLASSES)}.",
                 field="model",
             )
-        cls = getattr(diffusers, index[name][1])
-        return cls.from_pretrained(
-            folder, subfolder=name, dtype=number, use_safetensors=True, local_files_only=True
-        ).eval()
+        return _from_pretrained(getattr(diffusers, index[name][1]), folder / name, number)
 
     def text_encoder() -> Any:
         with _explained(folder):
-            return UMT5EncoderModel.from_pretrained(
-                folder / "text_encoder",
-                dtype=DTYPES[dtype],
-                use_safetensors=True,
-                local_files_only=True,
-            ).eval()
+            return _encoder(UMT5EncoderModel, folder / "text_encoder", DTYPES[dtype], *_BESIDE_TEXT)
 
     image_encoder = image_processor = None
     if declares(index, "image_encoder") and not decoder_only:
-        image_encoder = CLIPVisionModel.from_pretrained(
-            folder / "image_encoder",
-            dtype=torch.float32,
-            use_safetensors=True,
-            local_files_only=True,
-        ).eval()
+        image_encoder = _encoder(
+            CLIPVisionModel, folder / "image_encoder", torch.float32, *_BESIDE_IMAGE
+        )
         image_processor = CLIPImageProcessor.from_pretrained(
             folder / "image_processor", local_files_only=True
         )
     tokenizer = None
     if not decoder_only:
-        tokenizer = AutoTokenizer.from_pretrained(folder / "tokenizer", local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder / "tokenizer", local_files_only=True, trust_remote_code=False
+        )
     return Components(
         tokenizer=tokenizer,
         load_text_encoder=text_encoder,
@@ -168,6 +242,10 @@ def _load(folder: Path, dtype: Dtype, vae_dtype: Dtype, *, decoder_only: bool) -
 def _scheduler_config(folder: Path) -> dict[str, Any]:
     path = folder / "scheduler" / "scheduler_config.json"
     config: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    if not isinstance(config, dict):
+        raise ValueError(f"{path} is not a JSON object")
+    for name in NAMES:  # a run makes its own; this one finds values that make no sense
+        make_scheduler(name, 1.0, config).set_timesteps(2)
     return config
 
 

@@ -15,6 +15,7 @@ from vidgen.inputs import Inputs
 from vidgen.pipelines import call_arguments, make_pipeline
 from vidgen.preview import PreviewMap
 from vidgen.residency import Residency
+from vidgen.sparse import Moment, SparseSession
 
 if TYPE_CHECKING:
     from vidgen.plan import Plan
@@ -40,7 +41,7 @@ class Watch:
         references: int,
     ) -> None:
         self._plan = plan
-        self._trace = trace
+        self.trace = trace
         self._cancel = cancel
         self._on_step = on_step
         self._previews = previews
@@ -50,20 +51,28 @@ class Watch:
         self.pinned: tuple[torch.Tensor, torch.Tensor] | None = None
         self.first_forward: float | None = None
         self.step = 0
+        self._forwards_of_step = 0
 
     def before_forward(self) -> None:
         """Called before each transformer call."""
         self._cancel.check(f"at denoising step {self.step + 1} of {self._plan.steps}")
         if self.first_forward is None:
             self.first_forward = time.perf_counter()
-        self._trace.forwards += 1
+        self.trace.forwards += 1
+        self._forwards_of_step += 1
+
+    def moment(self, pipe: Any) -> Moment:
+        """Return where the run stands, without asking the device."""
+        sigmas = pipe.scheduler.sigmas
+        begin = len(sigmas) - 1 - self._plan.steps
+        return Moment(self.step, float(sigmas[begin + self.step]), self._forwards_of_step - 1)
 
     def after_step(
         self, pipe: Any, step: int, _timestep: Any, tensors: dict[str, torch.Tensor]
     ) -> dict[str, torch.Tensor]:
         """diffusers' callback_on_step_end."""
         latents = tensors["latents"]
-        self.step = step + 1
+        self.step, self._forwards_of_step = step + 1, 0
         if not torch.isfinite(latents).all():
             raise BadOutput(
                 f"The latents are not finite after step {step + 1} of {self._plan.steps}; try "
@@ -116,8 +125,17 @@ def denoise(
     """
     pipe = make_pipeline(components, plan, residency.device)
     arguments = call_arguments(pipe, components, plan, inputs, residency, embeddings, seed)
-    with lora_context(pipe), _attached(pipe, components, plan, residency, watch):
-        latents: torch.Tensor = pipe(**arguments, callback_on_step_end=watch.after_step)[0]
+    try:
+        with lora_context(pipe), _attached(pipe, components, plan, residency, watch):
+            if plan.attention.name == "dense":
+                latents: torch.Tensor = pipe(**arguments, callback_on_step_end=watch.after_step)[0]
+            else:
+                session = SparseSession(plan.attention, lambda _: watch.moment(pipe))
+                with session.attached(*components.transformers):
+                    latents = pipe(**arguments, callback_on_step_end=watch.after_step)[0]
+                watch.trace.density = session.density.share
+    finally:
+        vars(pipe).clear()  # what was attached to it refers back to it, and would keep its tensors
     return latents[0, :, watch.references :].detach().to("cpu", torch.float32)
 
 
@@ -155,7 +173,10 @@ def _bring_vae_when_needed(pipe: Any, residency: Residency, watch: Watch) -> Non
 
         def with_vae(*args: Any, _stock: Any = stock, **kwargs: Any) -> Any:
             with residency.on_device(pipe.vae):
-                prepared = _stock(*args, **kwargs)
+                try:
+                    prepared = _stock(*args, **kwargs)
+                finally:
+                    pipe.vae.clear_cache()  # an encode that fails leaves its features there
             if isinstance(prepared, tuple) and len(prepared) == 3:
                 watch.pinned = prepared[1:]
             return prepared

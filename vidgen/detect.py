@@ -3,6 +3,7 @@
 A refusal names the value and what would do. Missing values count as diffusers' own defaults.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -22,6 +23,22 @@ _REFUSED = {
     "I2VGenXL": "it is a U-Net, which has no token grid to attend over",
     "TextToVideoSD": "it is a U-Net, which has no token grid to attend over",
 }
+
+
+# Sizes from which planning computes costs; diffusers and transformers write all of them.
+_SIZES = {
+    "transformer": (
+        "num_attention_heads", "attention_head_dim", "num_layers", "ffn_dim", "freq_dim",
+        "in_channels", "out_channels", "text_dim", "rope_max_seq_len", "vace_in_channels",
+    ),
+    "vae": ("base_dim", "z_dim", "num_res_blocks", "in_channels", "out_channels"),
+    "text_encoder": ("d_model", "d_ff", "d_kv", "num_heads", "num_layers", "vocab_size"),
+    "image_encoder": (
+        "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+        "image_size", "patch_size",
+    ),
+}  # fmt: skip
+_LARGEST = 10**7  # of any of them; the largest vocabularies have 10**6 words
 
 
 def declares(index: Config, part: str) -> bool:
@@ -94,7 +111,10 @@ def _temporal_stride(vae: Config) -> int:
 
 def _problems(row: Family, index: Config, parts: Mapping[str, Config | None]) -> Iterator[str]:
     """Yield what keeps a folder from running as a family."""
+    yield from _size_problems(parts)
+    yield from _index_problems(row, index)
     vae, text = parts["vae"] or {}, parts["text_encoder"] or {}
+    yield from _vae_problems(vae)
     if text.get("model_type") != "umt5":
         yield f"its text_encoder is {text.get('model_type', 'of no named type')}, not umt5"
     if vae.get("_class_name", "AutoencoderKLWan") != "AutoencoderKLWan":
@@ -121,6 +141,42 @@ def _problems(row: Family, index: Config, parts: Mapping[str, Config | None]) ->
                 yield f"its {part} has {problem}"
     if row.image_encoder and not (parts.get("image_encoder") and declares(index, "image_encoder")):
         yield "its image_encoder is missing, which such a model sees the first frame with"
+
+
+def _size_problems(parts: Mapping[str, Config | None]) -> Iterator[str]:
+    for part, config in parts.items():
+        for name in _SIZES[part.removesuffix("_2")]:
+            value = 1 if config is None else config.get(name, 1)
+            if type(value) is not int or not 0 < value <= _LARGEST:
+                yield f"its {part} has {name}={value!r}, where a number from 1 to {_LARGEST} is due"
+
+
+def _vae_problems(vae: Config) -> Iterator[str]:
+    """Yield what keeps the normalisation of latents, and the VAE's levels, from making sense."""
+    channels = vae.get("z_dim", 16)
+    for name, lowest in (("latents_mean", -math.inf), ("latents_std", 0.0)):
+        values = vae.get(name, [1.0] * 16)
+        sound = isinstance(values, list | tuple) and all(
+            type(value) in (int, float) and lowest < value < math.inf for value in values
+        )
+        if not sound or len(values) != channels:
+            yield f"its vae has a {name} that is not {channels} numbers, one a channel"
+    levels = vae.get("dim_mult", (1, 2, 4, 4))
+    if not all(type(level) is int and 0 < level <= _LARGEST for level in levels):
+        yield f"its vae has dim_mult={levels!r}, where whole numbers above 0 are due"
+
+
+def _index_problems(row: Family, index: Config) -> Iterator[str]:
+    """Yield where a model_index.json names another class than the one that will be loaded."""
+    experts = ["transformer", "transformer_2"][: row.experts]
+    classes = {**dict.fromkeys(experts, row.transformer), "vae": "AutoencoderKLWan"}
+    for part, wanted in classes.items():
+        named = index[part][1] if declares(index, part) else "no class"
+        if named != wanted:
+            yield f"its model_index.json names {named} for {part}, where {row.name} has {wanted}"
+    ratio = index.get("boundary_ratio")
+    if ratio is not None and not (type(ratio) in (int, float) and 0 <= ratio <= 1):
+        yield f"its boundary_ratio is {ratio!r}, where a number from 0 to 1 is due"
 
 
 def _expert_problems(row: Family, config: Config, vae: Config, text: Config) -> Iterator[str]:

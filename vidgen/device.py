@@ -11,8 +11,10 @@ import json
 import math
 import os
 import re
+import shutil
 import subprocess
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -58,6 +60,7 @@ class DeviceProfile:
     capability      CUDA compute capability, (0, 0) for a CPU
     memory_bytes    of the device; for a CPU the same as host_bytes
     host_bytes      RAM of the machine
+    backends        attention backends that are installed, beside reference and sdpa
     """
 
     name: str
@@ -67,6 +70,7 @@ class DeviceProfile:
     memory_bytes: int
     host_bytes: int
     rates: Rates
+    backends: tuple[str, ...] = ()
 
 
 TABLE_SPREAD = 0.25
@@ -103,6 +107,7 @@ def _gpu(
             peak=peak,
             float32_share=share,
         ),
+        backends=("triton",),
     )
 
 
@@ -148,7 +153,9 @@ def cpu_profile(cores: int, memory_bytes: int, title: str = "") -> DeviceProfile
         call_seconds=12e-6,
     )
     title = title or f"CPU, {cores} cores"
-    return DeviceProfile("cpu", title, "cpu", (0, 0), memory_bytes, memory_bytes, rates)
+    return DeviceProfile(
+        "cpu", title, "cpu", (0, 0), memory_bytes, memory_bytes, rates, backends=("cpu",)
+    )
 
 
 def profiles() -> dict[str, DeviceProfile]:
@@ -206,7 +213,22 @@ def visible_gpu(index: int, visible: str | None) -> str | None:
 
 def this_cpu() -> DeviceProfile:
     """Return what is known about this machine's CPU."""
-    return cpu_profile(_cores(), _host_bytes())
+    found = cpu_profile(_cores(), _host_bytes())
+    return dataclasses.replace(found, backends=_installed_backends("cpu"))
+
+
+def _installed_backends(kind: str) -> tuple[str, ...]:
+    """Return the attention backends whose packages are installed; nothing is imported."""
+    compiler = any(shutil.which(name) for name in ("c++", "g++", "clang++", "cl"))
+    if kind == "cpu":
+        return ("cpu", *(("flex",) if compiler else ()))
+    packages = {
+        "triton": "triton",
+        "flex": "triton",
+        "flash": "flash_attn",
+        "sage": "sageattention",
+    }
+    return tuple(name for name, package in packages.items() if find_spec(package) is not None)
 
 
 def _torch_is_for_cpu() -> bool:
@@ -246,6 +268,7 @@ def _gpu_profile(
                 capability=capability,
                 memory_bytes=memory_bytes,
                 host_bytes=host_bytes,
+                backends=_installed_backends("cuda"),
             )
     name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
     return DeviceProfile(
@@ -256,6 +279,7 @@ def _gpu_profile(
         memory_bytes=memory_bytes,
         host_bytes=host_bytes,
         rates=_guessed(memory_bytes, capability, title),
+        backends=_installed_backends("cuda"),
     )
 
 
@@ -324,7 +348,7 @@ def load_profile(path: Path) -> DeviceProfile:
         return _profile(data)
     except FileNotFoundError:
         raise NotFound(f"Device profile {path} does not exist.", field="device") from None
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise BadRequest(
             f"{path} is not a device profile ({error}); delete it or measure the device again.",
             field="device",
@@ -355,6 +379,7 @@ def _profile(data: Any) -> DeviceProfile:
         memory_bytes=int(data["memory_bytes"]),
         host_bytes=int(data["host_bytes"]),
         rates=rates,
+        backends=tuple(str(name) for name in data["backends"]),
     )
     if min(profile.memory_bytes, profile.host_bytes) <= 0:
         raise ValueError("memory_bytes and host_bytes must be positive")

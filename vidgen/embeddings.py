@@ -96,6 +96,13 @@ def embedding_key(
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
+def _sound(found: torch.Tensor | None, length: int, dtype: torch.dtype) -> torch.Tensor | None:
+    """Return a cached embedding if it can be one; a changed file counts as absent."""
+    if found is None or found.dtype != dtype or found.ndim != 3:
+        return None
+    return found if found.shape[:2] == (1, length) and bool(found.isfinite().all()) else None
+
+
 def embed_texts(
     texts: list[str],
     *,
@@ -114,7 +121,7 @@ def embed_texts(
     from diffusers import WanPipeline
 
     keys = [embedding_key(fingerprint, text, length, dtype, device) for text in texts]
-    found = {key: cache.get(key) for key in keys}
+    found = {key: _sound(cache.get(key), length, dtype) for key in keys}
     missing = [(k, t) for k, t in zip(keys, texts, strict=True) if found[k] is None]
     if missing:
         encoder = load_encoder().to(device)

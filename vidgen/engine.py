@@ -20,7 +20,7 @@ from vidgen.embeddings import EmbeddingCache, embed_texts
 from vidgen.errors import BadOutput, BadRequest, DoesNotFit
 from vidgen.events import Callback, CancelToken, Preview, Progress, Stage
 from vidgen.inputs import Inputs, fitted, hashes, load_inputs
-from vidgen.latents import SavedLatents, check_writable, latents_hash, save_latents
+from vidgen.latents import SavedLatents, check_shape, check_writable, latents_hash, save_latents
 from vidgen.loras import applied
 from vidgen.models import Model
 from vidgen.oom import explained_memory, is_out_of_memory
@@ -28,17 +28,20 @@ from vidgen.plan import Plan
 from vidgen.preview import PreviewMap
 from vidgen.prompts import TokenCount, too_long
 from vidgen.recipe import make_recipe
-from vidgen.residency import Residency
+from vidgen.residency import Residency, find_device
 from vidgen.sink import OpenSink, Output
 from vidgen.tasks import check_inputs
-from vidgen.workload import Dtype, Offload, Tiling
+from vidgen.tracebacks import holding_no_memory
+from vidgen.workload import Dtype, Offload, Tiling, check_word
 
 
 class Engine:
     """One model on one device.
 
-    Use one engine from one thread at a time. After any run, also a failed or cancelled one, the
-    weights are as they were before it.
+    Use one engine from one thread at a time, and the engines of one process in turn: while a model
+    or a LoRA is read, diffusers and accelerate change torch for the whole process. After any run,
+    also a failed or cancelled one, the weights are as they were before it, and the exception that
+    it ended with holds none of its memory.
     """
 
     def __init__(
@@ -52,8 +55,10 @@ class Engine:
         cache: EmbeddingCache | None = None,
     ) -> None:
         """Take parts that are in memory already; `Engine.load` reads them from a folder."""
+        check_word("dtype", dtype, Dtype)
+        check_word("offload", offload, Offload)
         self.model = model
-        self.device = torch.device(device)
+        self.device = find_device(device)
         self.dtype = dtype
         self.offload = offload
         self._components = components
@@ -81,6 +86,8 @@ class Engine:
         decoder_only  load the VAE alone: the engine can `decode`, not `run`
         Raises        NotFound, Unsupported
         """
+        check_word("dtype", dtype, Dtype)
+        find_device(device)  # before the weights are read, which may take minutes
         components = load_components(
             locate(model, offline=offline),
             dtype,
@@ -106,6 +113,7 @@ class Engine:
         """Fingerprint of the model's weights."""
         return self._components.fingerprint
 
+    @holding_no_memory
     def run(
         self,
         plan: Plan,
@@ -129,17 +137,18 @@ class Engine:
                       returns, instead of into the clip
         Raises        Cancelled, BadOutput, DoesNotFit, BadRequest
         """
-        self._check(plan)
+        self._check(plan, index)
         plan.check_fits()
         cancel = cancel or CancelToken()
         run = _Run(on, self.device)
-        run.trace.attention_backend, run.trace.density = plan.attention_backend, 1.0
+        run.trace.attention_backend, run.trace.density = plan.attention.backend, 1.0
         if latents_path is not None:
             check_writable(latents_path)
         inputs = load_inputs(plan.request) if inputs is None else inputs
-        check_inputs(plan.request, inputs, plan.model, plan.task)
-        size = plan.size
-        inputs = fitted(inputs, size.width, size.height, plan.fit, plan.num_frames)
+        needed = plan.prefix_frames or plan.num_frames
+        check_inputs(plan.request, inputs, plan.model, plan.task, needed)
+        size, prefix = plan.size, plan.request.prefix_frames
+        inputs = fitted(inputs, size.width, size.height, plan.fit, plan.num_frames, prefix)
         embeddings = self._encode(plan, run)
         cancel.check("before denoising")
         latents = self._denoise(
@@ -155,6 +164,7 @@ class Engine:
         out = Output(recipe, run.trace, open_sink)
         return self._decode(saved, plan.vae_tiling, run, cancel, out)
 
+    @holding_no_memory
     def decode(
         self,
         saved: SavedLatents,
@@ -169,18 +179,21 @@ class Engine:
         tiling  tiles need less memory and change pixels at the seams
         Raises  BadRequest when the latents are another model's
         """
-        channels = self._components.vae.config.z_dim
-        if saved.latents.shape[0] != channels:
-            raise BadRequest(
-                f"The latents have {saved.latents.shape[0]} channels, {self.model.name} decodes "
-                f"{channels}; use the model that made them."
-            )
+        check_word("tiling", tiling, Tiling)
+        check_shape(saved, self._components.vae.config.z_dim, self.model)
         run = _Run(on, self.device)
         run.latents_kept = True
         out = Output(saved.recipe, run.trace, open_sink)
         return self._decode(saved, tiling, run, cancel or CancelToken(), out)
 
-    def _check(self, plan: Plan) -> None:
+    def _check(self, plan: Plan, index: int) -> None:
+        if self._components.transformer is None:
+            raise BadRequest("This engine was loaded with decoder_only; load it whole to run.")
+        if index not in range(len(plan.seeds)):
+            raise BadRequest(
+                f"index={index} is not a clip of this plan; use 0 to {len(plan.seeds) - 1}.",
+                field="n",
+            )
         for name in ("dtype", "offload"):
             mine, asked = getattr(self, name), getattr(plan, name)
             if mine != asked:
@@ -197,6 +210,12 @@ class Engine:
         if plan.model.name != self.model.name:
             raise BadRequest(
                 f"This engine holds {self.model.name}, the plan wants {plan.model.name}.",
+                field="model",
+            )
+        if (plan.model.family, plan.model.configs) != (self.model.family, self.model.configs):
+            raise BadRequest(
+                f"The plan was made for another {self.model.name} than this engine holds; plan "
+                "anew, or load the engine anew.",
                 field="model",
             )
 
@@ -269,7 +288,12 @@ class Engine:
                 self._residency,
                 watch,
                 lambda pipe: applied(
-                    pipe, experts, plan.loras, run.trace, strict=plan.request.strict
+                    pipe,
+                    experts,
+                    plan.loras,
+                    run.trace,
+                    strict=plan.request.strict,
+                    told=plan.adjustments,
                 ),
             )
         assert watch.first_forward is not None
@@ -330,8 +354,9 @@ class Engine:
         import numpy as np
 
         tiled = run.trace.vae_tiled
-        total = group_count(latents, tiled=tiled)
-        groups = decode_groups(self._components.vae, latents, tiled=tiled, cancel=cancel)
+        vae = self._components.vae
+        total = group_count(vae, latents, tiled=tiled)
+        groups = decode_groups(vae, latents, tiled=tiled, cancel=cancel)
         with closing(groups):
             for done, frames in enumerate(groups, start=1):
                 if not np.isfinite(frames).all():
@@ -340,7 +365,8 @@ class Engine:
                         f"The decoded frames are not finite from group {done} of {total}{kept}.",
                         code="nan_frames",
                     )
-                out.write(frames)
+                if len(frames):
+                    out.write(frames)
                 run.report("decode", done, total, None)
 
 

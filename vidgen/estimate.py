@@ -70,17 +70,18 @@ def count_flops(work: Workload) -> dict[str, float]:
 
 
 def forward_flops(work: Workload) -> dict[str, float]:
-    """Return the work of one transformer forward by part."""
+    """Return the work of one transformer forward by part, the mean over the run's forwards."""
     image = 0
     if work.configs.image_encoder is not None:
         image = work.image_encodes * flops.image_tokens(work.configs.image_encoder)
-    return flops.transformer_flops(
+    parts = flops.transformer_flops(
         work.configs.transformer,
         work.tokens,
         work.text_length,
         image,
         token_times=work.token_times,
     )
+    return {**parts, "attention": parts["attention"] * work.attention_share}
 
 
 def _share(dtype: Dtype, device: DeviceProfile) -> float:

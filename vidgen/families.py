@@ -61,6 +61,29 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True)
+class SparseDefaults:
+    """How a family's attention is made sparse, for whatever a request omits.
+
+    query_block, key_block  tokens; see attention.Layout
+    sub_block               tokens of the parts that blocks are judged by
+    min_tokens              shorter clips stay dense: sparsity would cost more than it saves
+    dense_steps             share of the schedule, from pure noise on, that stays dense, 0..1
+    dense_layers            layers that stay dense
+    sink_frames             latent frames at the start that all read, where the start is given
+    """
+
+    query_block: int = 128
+    key_block: int = 64
+    sub_block: int = 16
+    min_tokens: int = 8192
+    density: float = 0.125
+    compensate: Literal["none", "mean", "mean_var"] = "mean"
+    dense_steps: float = 0.2
+    dense_layers: tuple[int, ...] = (0,)
+    sink_frames: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Family:
     """One architecture.
 
@@ -87,6 +110,7 @@ class Family:
     experts: int = 1
     image_encoder: bool = False
     token_times: bool = False
+    sparse: SparseDefaults = SparseDefaults()
 
     @property
     def tasks(self) -> tuple[Task, ...]:
@@ -160,6 +184,7 @@ FAMILIES: tuple[Family, ...] = (
         patch=(1, 2, 2),
         text_length=32,
         token_times=True,
+        sparse=SparseDefaults(query_block=16, key_block=16, sub_block=4, min_tokens=0),
         recipe=Recipe(
             width=96,
             height=96,

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from vidgen.errors import NotFound
+
 
 @dataclass(frozen=True, slots=True)
 class Home:
@@ -29,11 +31,14 @@ class Home:
 
 def find_home(asked: Path | None, environ: Mapping[str, str]) -> Home:
     """Return the home that is asked for, else VIDGEN_HOME, else the platform's data folder."""
-    if asked is not None:
-        return Home(asked.expanduser())
-    named = environ.get("VIDGEN_HOME")
+    named = asked or environ.get("VIDGEN_HOME")
     if named:
-        return Home(Path(named).expanduser())
+        try:
+            return Home(Path(named).expanduser())
+        except RuntimeError:
+            raise NotFound(
+                f"{named} begins with the home of a user who is not known here."
+            ) from None
     from platformdirs import user_data_path
 
     return Home(user_data_path("vidgen", appauthor=False))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from vidgen.detect import declares
 from vidgen.errors import NotFound
+from vidgen.weights_file import shard_names
 
 PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.model", "*.md"]
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
@@ -25,20 +26,25 @@ def cached_folder(hub_id: str) -> Path | None:
     """
     from huggingface_hub import constants  # quick, unlike the rest of the library
 
+    if not _PLAIN_ID.fullmatch(hub_id):
+        _check_id(hub_id)
     entry = Path(constants.HF_HUB_CACHE, f"models--{hub_id.replace('/', '--')}")
-    if _PLAIN_ID.fullmatch(hub_id) and not entry.exists():
+    try:
+        commit = (entry / "refs" / constants.DEFAULT_REVISION).read_text("utf-8").strip()
+    except (OSError, ValueError):
         return None
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+    folder = entry / "snapshots" / commit
+    return folder if is_whole(folder) else None
+
+
+def _check_id(hub_id: str) -> None:
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils._validators import validate_repo_id
 
     try:
-        found = snapshot_download(hub_id, allow_patterns=PATTERNS, local_files_only=True)
-    except LocalEntryNotFoundError:
-        return None
+        validate_repo_id(hub_id)
     except HFValidationError as error:
         raise _no_hub_id(hub_id) from error
-    folder = Path(found)
-    return folder if is_whole(folder) else None
 
 
 def is_whole(folder: Path) -> bool:
@@ -51,15 +57,14 @@ def is_whole(folder: Path) -> bool:
         index = json.loads((folder / "model_index.json").read_text("utf-8"))
         parts = [folder / name for name in index if declares(index, name)]
         return all(part.is_dir() and _has_weights(part) for part in parts)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False
 
 
 def _has_weights(part: Path) -> bool:
     lists = list(part.glob("*.safetensors.index.json"))
     if lists:
-        maps = [json.loads(path.read_text("utf-8"))["weight_map"] for path in lists]
-        return all((part / name).is_file() for named in maps for name in set(named.values()))
+        return all((part / name).is_file() for path in lists for name in shard_names(path))
     if not (part / "config.json").is_file():  # a tokenizer, a scheduler: no weights
         return any(part.iterdir())
     # With pickles only, it is whole and refused later, with the true reason.

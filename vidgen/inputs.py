@@ -48,6 +48,7 @@ class Inputs:
     mask               the same; white is made anew
     references         pictures of things that shall appear
     video_fps          rate of the video, when it came from a file
+    Raises             BadRequest for an array of another shape, type or range
     """
 
     image: "Image | None" = None
@@ -57,6 +58,19 @@ class Inputs:
     references: "tuple[Image, ...]" = ()
     video_fps: Fraction | None = None
     adjustments: tuple[Adjustment, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        """Look at the arrays, which a library's user may have made in any way."""
+        for name, picture in (("image", self.image), ("last_image", self.last_image)):
+            if picture is not None:
+                _check_array(name, picture, "rows, columns, 3")
+        for name, frames in (("video", self.video), ("mask", self.mask)):
+            if frames is not None and not isinstance(frames, VideoFile):
+                _check_array(name, frames, "frames, rows, columns, 3")
+        for picture in self.references:
+            _check_array("reference_images", picture, "rows, columns, 3")
+        if self.video is not None and self.mask is not None and len(self.mask) < len(self.video):
+            raise _short_mask(len(self.mask), len(self.video))
 
     @property
     def sizes(self) -> dict[str, tuple[int, int]]:
@@ -88,6 +102,35 @@ class Inputs:
         """Return the mask's frames, which `fitted` has read."""
         assert not isinstance(self.mask, VideoFile)
         return self.mask
+
+
+def _check_array(name: str, array: object, shape: str) -> None:
+    import numpy as np
+
+    if not isinstance(array, np.ndarray):
+        raise BadRequest(
+            f"{name} is a {type(array).__name__}; give a numpy array ({shape}) of float32.",
+            field=name,
+        )
+    dims = shape.count(",") + 1
+    if array.dtype == np.float32 and array.ndim == dims and array.shape[-1] == 3 and array.size:
+        one = array[:1] if array.strides[0] == 0 else array  # a still that stands for all frames
+        low, high = float(one.min()), float(one.max())
+        if low >= 0 and high <= 1:
+            return
+        found = f"values from {low:g} to {high:g}"
+    else:
+        found = f"{array.dtype} of shape {array.shape}"
+    raise BadRequest(
+        f"{name} holds {found}; give float32 ({shape}) with values from 0 to 1.", field=name
+    )
+
+
+def _short_mask(frames: int, wanted: int) -> BadRequest:
+    return BadRequest(
+        f"The mask has {frames} frames, the video {wanted}; give as many, or one picture.",
+        field="mask",
+    )
 
 
 def load_inputs(request: VideoRequest) -> Inputs:
@@ -157,18 +200,22 @@ def _mask_video(path: str, num_frames: int, found: list[Adjustment]) -> VideoFil
         return None
     found.extend(replace(item, field="mask") for item in info.assumptions)
     if info.num_frames < num_frames:
-        raise BadRequest(
-            f"The mask has {info.num_frames} frames, the video {num_frames}; give as many, or one "
-            "picture.",
-            field="mask",
-        )
+        raise _short_mask(info.num_frames, num_frames)
     return VideoFile(path, 0, num_frames, info.width, info.height)
 
 
-def fitted(inputs: Inputs, width: int, height: int, fit: "Fit", num_frames: int) -> Inputs:
+def fitted(
+    inputs: Inputs,
+    width: int,
+    height: int,
+    fit: "Fit",
+    num_frames: int,
+    prefix_frames: int | None = None,
+) -> Inputs:
     """Return the inputs as arrays of the size that is generated.
 
-    num_frames  the clip's; frames of a longer video are not read
+    num_frames     the clip's; frames of a longer video are not read
+    prefix_frames  of a video in memory only so many at its end count; a file is opened there
     References keep their own shape: the model places them itself.
     """
     from vidgen.media import fit_image
@@ -185,11 +232,14 @@ def fitted(inputs: Inputs, width: int, height: int, fit: "Fit", num_frames: int)
             [fit_image(frame, width, height, fit) for frame in _frames(frames, num_frames)]
         )
 
+    video = inputs.video
+    if prefix_frames is not None and video is not None and not isinstance(video, VideoFile):
+        video = video[-prefix_frames:]
     return replace(
         inputs,
         image=one(inputs.image),
         last_image=one(inputs.last_image),
-        video=many(inputs.video),
+        video=many(video),
         mask=many(inputs.mask),
     )
 

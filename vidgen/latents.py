@@ -9,8 +9,10 @@ from typing import Any
 
 import torch
 
-from vidgen.errors import BadMedia, DoesNotFit, NotFound
-from vidgen.recipe import parse_recipe, recipe_text
+from vidgen.errors import BadMedia, BadRequest, NotFound
+from vidgen.media.disk import check_folder
+from vidgen.models import Model
+from vidgen.recipe import check_decodable, parse_recipe, recipe_text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,16 +56,7 @@ def save_latents(path: Path, latents: torch.Tensor, recipe: dict[str, Any]) -> N
 
 def check_writable(path: Path) -> None:
     """Raise DoesNotFit now if latents could not be written there after the work is done."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
-    except OSError as error:
-        raise DoesNotFit(
-            f"{path.parent} cannot be written ({error.strerror}); choose another folder, or "
-            "keep_latents=never.",
-            field="keep_latents",
-        ) from error
+    check_folder(path.parent, "choose another folder, or keep_latents=never")
 
 
 def load_latents(path: Path) -> SavedLatents:
@@ -73,16 +66,38 @@ def load_latents(path: Path) -> SavedLatents:
     """
     from safetensors import SafetensorError, safe_open
 
-    if not path.is_file():
-        raise NotFound(f"{path} does not exist.")
     try:
+        if not path.is_file():
+            raise NotFound(f"{path} does not exist.")
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             latents = file.get_tensor("latents")
     except (SafetensorError, OSError) as error:
         raise BadMedia(f"{path} is not a file of latents ({error}).") from error
-    if latents.ndim != 4 or not torch.isfinite(latents).all():
+    if latents.ndim != 4 or latents.dtype != torch.float32 or not torch.isfinite(latents).all():
         raise BadMedia(
-            f"{path} holds latents of shape {tuple(latents.shape)}; finite 4-D ones are needed."
+            f"{path} holds {str(latents.dtype).removeprefix('torch.')} latents of shape "
+            f"{tuple(latents.shape)}; finite 4-D ones in float32 are needed."
         )
-    return SavedLatents(latents.float(), parse_recipe(metadata.get("vidgen"), str(path)))
+    recipe = parse_recipe(metadata.get("vidgen"), str(path))
+    check_decodable(recipe, str(path))
+    if latents_hash(latents) != recipe["latents_sha256"]:
+        raise BadMedia(f"{path} was changed: its latents are not those of its recipe.")
+    return SavedLatents(latents, recipe)
+
+
+def check_shape(saved: SavedLatents, channels: int, model: Model) -> None:
+    """Raise BadRequest unless latents are of the clip that their recipe tells of, for this model.
+
+    channels  of the latents that the model's VAE decodes
+    """
+    check_decodable(saved.recipe, "The latents")
+    made, family = saved.recipe["plan"], model.family
+    frames = family.latent_frames(made["num_frames"])
+    wanted = (channels, frames, *(made[side] // family.vae_spatial for side in ("height", "width")))
+    if tuple(saved.latents.shape) != wanted:
+        raise BadRequest(
+            f"The latents have the shape {tuple(saved.latents.shape)}, {model.name} decodes "
+            f"{wanted} to {made['width']}x{made['height']} in {made['num_frames']} frames; use the "
+            "model that made them."
+        )

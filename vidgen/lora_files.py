@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vidgen.adjustment import Adjustment
 from vidgen.errors import BadRequest, NotFound, Unsupported
+from vidgen.flops import TRANSFORMER_DEFAULTS, filled, vace_blocks
 from vidgen.models import Model
-from vidgen.request import LoraSpec
+from vidgen.request_values import LoraSpec
 from vidgen.weights_file import safetensors_header
 
 _SUFFIX = re.compile(
@@ -37,6 +39,38 @@ class LoraFacts:
     ranks: tuple[int, ...]
     foreign: bool
     metadata: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class LoraMatch:
+    """How much of a LoRA finds its place.
+
+    matched, unmatched  modules of the file that are, or are not, modules of the model
+    examples            up to three that are not
+    """
+
+    path: str
+    matched: int
+    unmatched: int
+    examples: tuple[str, ...]
+
+    def adjustment(self) -> Adjustment | None:
+        """Return what has to be told of a LoRA that matches in part, None of one that fits.
+
+        Raises  BadRequest when it matches nothing
+        """
+        total = self.matched + self.unmatched
+        if self.matched == 0:
+            raise BadRequest(
+                f"LoRA {self.path} matches none of the model's layers (0 of {total}); it is made "
+                "for another model.",
+                field="loras",
+            )
+        if self.unmatched == 0:
+            return None
+        named = f", e.g. {', '.join(self.examples)}" if self.examples else ""
+        used = f"{self.matched} of {total} modules"
+        return Adjustment("loras", self.path, used, f"the others are not in this model{named}")
 
 
 def lora_file(path_text: str) -> Path:
@@ -116,41 +150,36 @@ def inspect_lora(path_text: str) -> LoraFacts:
     return facts
 
 
-def check_lora_files(specs: Iterable[LoraSpec]) -> None:
-    """Raise, as `inspect_lora` does, for the first LoRA whose file cannot be used."""
-    for spec in specs:
-        inspect_lora(spec.path)
-
-
 def expected_modules(config: Mapping[str, Any]) -> frozenset[str]:
     """Return the names of the layers that a LoRA can change in a Wan transformer.
 
     config  of WanTransformer3DModel or WanVACETransformer3DModel
     """
+    full = filled(config, TRANSFORMER_DEFAULTS)
     attention = ("to_q", "to_k", "to_v", "to_out.0")
     inner = [f"{part}.{name}" for part in ("attn1", "attn2") for name in attention]
     inner += ["ffn.net.0.proj", "ffn.net.2"]
-    if config.get("added_kv_proj_dim") is not None:
+    if full["added_kv_proj_dim"] is not None:
         inner += ["attn2.add_k_proj", "attn2.add_v_proj"]
-    blocks = [f"blocks.{index}" for index in range(int(config["num_layers"]))]
+    blocks = [f"blocks.{index}" for index in range(int(full["num_layers"]))]
     names = ["patch_embedding", "proj_out", "condition_embedder.time_proj"]
     names += [
         f"condition_embedder.{part}_embedder.linear_{index}"
         for part in ("time", "text")
         for index in (1, 2)
     ]
-    if config.get("image_dim") is not None:
+    if full["image_dim"] is not None:
         names += [f"condition_embedder.image_embedder.ff.{n}" for n in ("net.0.proj", "net.2")]
-    if "vace_layers" in config:
-        control = [f"vace_blocks.{index}" for index in range(len(config["vace_layers"]))]
+    if vace_blocks(config):
+        control = [f"vace_blocks.{index}" for index in range(vace_blocks(config))]
         names += ["vace_patch_embedding", "vace_blocks.0.proj_in"]
         names += [f"{block}.proj_out" for block in control]
         blocks += control
     return frozenset(names) | {f"{block}.{name}" for block in blocks for name in inner}
 
 
-def count_matches(path_text: str, model: Model) -> tuple[int, int, tuple[str, ...]] | None:
-    """Return how many layers of a LoRA a model has and has not, and up to three that it has not.
+def count_matches(path_text: str, model: Model) -> LoraMatch | None:
+    """Return how much of a LoRA finds its place in a model.
 
     Returns  None when the names are foreign: what they match is known only when translated
     Raises   as `inspect_lora` does
@@ -160,4 +189,21 @@ def count_matches(path_text: str, model: Model) -> tuple[int, int, tuple[str, ..
         return None
     asked = {name.removeprefix(PREFIX) for name in facts.modules}
     missing = sorted(asked - expected_modules(model.configs.transformer))
-    return len(asked) - len(missing), len(missing), tuple(missing[:3])
+    return LoraMatch(path_text, len(asked) - len(missing), len(missing), tuple(missing[:3]))
+
+
+def match_loras(
+    specs: Iterable[LoraSpec], model: Model, found: list[Adjustment]
+) -> tuple[LoraMatch, ...]:
+    """Return how much of each LoRA finds its place, as far as headers and configs tell.
+
+    found   takes an adjustment for each LoRA that matches in part
+    Raises  as `inspect_lora` does; BadRequest for a LoRA that matches nothing
+    """
+    matches = {spec.path: count_matches(spec.path, model) for spec in specs}
+    known = tuple(match for match in matches.values() if match is not None)
+    for match in known:
+        change = match.adjustment()
+        if change is not None:
+            found.append(change)
+    return known

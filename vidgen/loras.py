@@ -14,8 +14,8 @@ import torch
 from vidgen.adjustment import Adjustment
 from vidgen.clip import Trace
 from vidgen.errors import BadRequest
-from vidgen.lora_files import PREFIX, inspect_lora, module_of
-from vidgen.request import LoraSpec
+from vidgen.lora_files import PREFIX, LoraMatch, inspect_lora, module_of
+from vidgen.request_values import LoraSpec
 
 _METADATA = "lora_adapter_metadata"  # diffusers' name for the adapter's configuration in the header
 
@@ -35,18 +35,11 @@ class Lora:
 
 
 @dataclass(frozen=True, slots=True)
-class LoraReport:
-    """How much of a LoRA found its place.
+class LoraReport(LoraMatch):
+    """How much of a LoRA found its place in an expert, at which weight."""
 
-    matched, unmatched   modules of the file that are, or are not, modules of the expert
-    """
-
-    path: str
     expert: str
     weight: float
-    matched: int
-    unmatched: int
-    examples: tuple[str, ...]
 
 
 def read_lora(pipe: Any, path_text: str) -> Lora:
@@ -128,11 +121,18 @@ def _takes_lora(module: torch.nn.Module) -> bool:
 
 @contextmanager
 def applied(
-    pipe: Any, experts: dict[str, Any], specs: tuple[LoraSpec, ...], trace: Trace, *, strict: bool
+    pipe: Any,
+    experts: dict[str, Any],
+    specs: tuple[LoraSpec, ...],
+    trace: Trace,
+    *,
+    strict: bool,
+    told: tuple[Adjustment, ...] = (),
 ) -> Iterator[None]:
     """Have LoRAs in the experts for a while.
 
     experts  "high" and, in a two-expert model, "low"
+    told     adjustments that the plan has made already
     Raises   BadRequest when a LoRA matches nothing, or in part under `strict`
     """
     if not specs:
@@ -140,7 +140,7 @@ def applied(
         return
     try:
         for index, spec in enumerate(specs):
-            _load(pipe, experts, spec, f"lora{index}", trace, strict=strict)
+            _load(pipe, experts, spec, f"lora{index}", trace, strict=strict, told=told)
         _weigh(experts, specs)
         yield
     finally:
@@ -150,7 +150,14 @@ def applied(
 
 
 def _load(
-    pipe: Any, experts: dict[str, Any], spec: LoraSpec, name: str, trace: Trace, *, strict: bool
+    pipe: Any,
+    experts: dict[str, Any],
+    spec: LoraSpec,
+    name: str,
+    trace: Trace,
+    *,
+    strict: bool,
+    told: tuple[Adjustment, ...],
 ) -> None:
     lora = read_lora(pipe, spec.path)
     for label, expert in experts.items():
@@ -158,29 +165,13 @@ def _load(
             continue
         kept, report = match(lora, expert, spec, label)
         trace.loras.append(asdict(report))
-        if report.matched == 0:
-            raise BadRequest(
-                f"LoRA {spec.path} matches none of the model's layers (0 of {report.unmatched}); "
-                "it is made for another model.",
-                field="loras",
-            )
-        if report.unmatched:
-            change = _partial(report)
+        change = report.adjustment()
+        if change is not None and change not in told:
             if strict:
                 raise BadRequest(f"strict: {change}.", field="loras")
             trace.adjustments.append(change)
+            told = (*told, change)
         _attach(pipe, expert, kept, lora.config, name, spec)
-
-
-def _partial(report: LoraReport) -> Adjustment:
-    total = report.matched + report.unmatched
-    named = f", e.g. {', '.join(report.examples)}" if report.examples else ""
-    return Adjustment(
-        "loras",
-        report.path,
-        f"{report.matched} of {total} modules",
-        f"the others are not in this model{named}",
-    )
 
 
 def _attach(
@@ -197,6 +188,16 @@ def _attach(
         raise BadRequest(
             f"LoRA {spec.path} has {foreign[0]}, which diffusers cannot load beside diffusers' "
             "own names; save it again with its alpha multiplied in.",
+            field="loras",
+        )
+    halves = {
+        half: {module_of(key) for key in kept if half in key} for half in ("lora_A", "lora_B")
+    }
+    alone = sorted(halves["lora_A"] ^ halves["lora_B"])
+    if alone:  # peft would fill the other half with random numbers
+        raise BadRequest(
+            f"LoRA {spec.path} has one of lora_A and lora_B only for {len(alone)} layers, e.g. "
+            f"{alone[0].removeprefix(PREFIX)}; fetch or save it again.",
             field="loras",
         )
     try:

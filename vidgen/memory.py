@@ -96,8 +96,10 @@ def _decode_values(work: Workload) -> float:
     values = vae_flops.vae_decode_values(vae, rows, columns, tiled=work.vae_tiling)
     if not work.vae_tiling:
         return float(values)
-    # Tiles overlap by a third each way; they, their joined rows and the clip are there at once.
-    return values + 3.8 * 3 * work.num_frames * work.width * work.height
+    # Of the clip: one tile, in pieces and joined, and the lower edges of two rows of tiles.
+    tile, stride = vae_flops.TILE, vae_flops.TILE_STRIDE
+    edges = 2 * (tile - stride) * (work.width * tile / stride + tile)
+    return values + 3.0 * work.num_frames * (2 * tile * tile + edges)
 
 
 def _resident(work: Workload, *, least: bool) -> Stages:

@@ -15,6 +15,7 @@ from typing import Any
 from vidgen.detect import detect
 from vidgen.errors import NotFound, Unsupported
 from vidgen.families import Family, Recipe, family
+from vidgen.weights_file import shard_names
 
 Config = Mapping[str, Any]
 
@@ -188,11 +189,11 @@ def _from_hub_cache(hub_id: str) -> Model:
 
 def _read(folder: Path, part: str) -> dict[str, Any] | None:
     path = folder / part
-    if not path.is_file():
-        return None
     try:
+        if not path.is_file():
+            return None
         data = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise Unsupported(f"{path} cannot be read as JSON ({error}).", field="model") from error
     return data if isinstance(data, dict) else None
 
@@ -228,9 +229,10 @@ def _recipe_changes(row: Family, index: Config, transformer: Config) -> dict[str
 
 
 def refuse_pickles(folder: Path) -> None:
-    """Raise Unsupported if a part of a model has pickled weights and no safetensors.
+    """Raise Unsupported for weights that are pickled, or that lie outside a model's own folder.
 
-    A pickle can run any code when it is opened; Vidgen never opens one.
+    A pickle can run any code when it is opened; Vidgen never opens one. An index of split weights
+    may name any file, so its names are looked at too.
     """
     for part in sorted(path for path in folder.iterdir() if path.is_dir()):
         pickles = [path for path in part.iterdir() if path.suffix in _PICKLES]
@@ -238,5 +240,21 @@ def refuse_pickles(folder: Path) -> None:
             raise Unsupported(
                 f"{pickles[0]} is a pickle, which can run code when opened; "
                 "convert the model to safetensors.",
+                field="model",
+            )
+        for path in sorted(part.glob("*.safetensors.index.json")):
+            _check_index(path)
+
+
+def _check_index(path: Path) -> None:
+    try:
+        names = shard_names(path)
+    except (OSError, ValueError):
+        return  # damaged, which whoever loads or checks the model will say
+    for name in sorted(names):
+        if not re.fullmatch(r"[^/\\]+\.safetensors", name):
+            raise Unsupported(
+                f"{path} names {name!r} as weights; Vidgen opens only safetensors files in the "
+                "same folder.",
                 field="model",
             )

@@ -1,13 +1,14 @@
 """Running out of memory: telling it from other errors, and saying it in one sentence."""
 
 import errno
-import traceback
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 
 from vidgen.errors import DoesNotFit
+from vidgen.tracebacks import drop_frames
 
 # What torch's CPU allocator, cuDNN and cuBLAS say; none of them has a class of its own.
 _SIGNS = (
@@ -36,11 +37,12 @@ def explained_memory(doing: str, way_out: str) -> Iterator[None]:
     way_out  what to try, e.g. "try a smaller size"
     Raises   DoesNotFit
     """
+    known = sys.exception()
     try:
         yield
     except (MemoryError, OSError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
         # The frames below hold the very tensors that filled the memory; they must not live on.
-        traceback.clear_frames(error.__traceback__)
+        drop_frames(error, known=known)
         raise DoesNotFit(f"{doing} ran out of memory; {way_out}.") from error

@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from attention import Grid
 from vidgen.adjustment import Adjustment
+from vidgen.attention_plan import AttentionPlan, attention_share, plan_attention
 from vidgen.device import DeviceProfile
 from vidgen.errors import BadRequest, DoesNotFit
 from vidgen.estimate import estimate
 from vidgen.families import Recipe, Task
 from vidgen.inputs import Inputs, load_inputs
-from vidgen.lora_files import check_lora_files
+from vidgen.lora_files import LoraMatch, match_loras
 from vidgen.models import Model, resolve
+from vidgen.placing import fit_to_device, tiling, workload
 from vidgen.prompts import TokenCount, count_tokens, too_long
-from vidgen.request import LoraSpec, VideoRequest
-from vidgen.shape import Shape, choose_shape, refuse_beyond_positions, vae_encodes
+from vidgen.request import VideoRequest
+from vidgen.request_values import LoraSpec
+from vidgen.shape import choose_shape, refuse_beyond_positions
 from vidgen.sizing import Size, token_grid
 from vidgen.tasks import choose_task, refuse_unused
 from vidgen.workload import Dtype, Estimate, Offload, Tiling, Workload
@@ -40,7 +43,7 @@ class Plan:
     seeds            one per clip
     guided           a second forward without the prompt is made each step
     prefix_frames    frames at the start that are given, 0 if none
-    attention_reason one clause: why this backend
+    lora_matches     of the LoRAs whose names can be compared without loading weights
     fidelity         how the result relates to unmodified diffusers at the same seed
     """
 
@@ -69,9 +72,8 @@ class Plan:
     conditioning_scale: float
     fit: "Fit"
     loras: tuple[LoraSpec, ...]
-    attention: str
-    attention_backend: str
-    attention_reason: str
+    lora_matches: tuple[LoraMatch, ...]
+    attention: AttentionPlan
     dtype: Dtype
     vae_dtype: Dtype
     offload: Offload
@@ -145,9 +147,8 @@ class Plan:
             "conditioning_scale": self.conditioning_scale,
             "fit": self.fit,
             "loras": [lora.model_dump() for lora in self.loras],
-            "attention": self.attention,
-            "attention_backend": self.attention_backend,
-            "attention_reason": self.attention_reason,
+            "lora_matches": [dataclasses.asdict(match) for match in self.lora_matches],
+            **self.attention.as_dict(),
             "dtype": self.dtype,
             "vae_dtype": self.vae_dtype,
             "offload": self.offload,
@@ -177,7 +178,7 @@ def plan(
     found = list(inputs.adjustments)
     task = choose_task(request, inputs, model)
     refuse_unused(request, inputs, task, model)
-    check_lora_files(request.loras)
+    matches = match_loras(request.loras, model, found)
     shape = choose_shape(request, inputs, task, model, found)
     grid = token_grid(shape.size, shape.num_frames, model.family)
     refuse_beyond_positions(grid, len(inputs.references), model)
@@ -187,21 +188,35 @@ def plan(
     asked_steps = _or(request.num_inference_steps, recipe.num_inference_steps)
     strength = _or(request.strength, recipe.strength) if task == "v2v" else 1.0
     steps = _steps(asked_steps, strength)
-    work = _workload(request, inputs, task, model, shape, device, steps=steps, guided=guided)
-    work = _fit_to_device(request, work, device)
+    size = shape.size
+    shift = _or(request.flow_shift, recipe.shift_for(size.width, size.height))
+    work = workload(request, inputs, task, model, shape, device, steps=steps, guided=guided)
+    attention = plan_attention(
+        request,
+        model,
+        grid,
+        device,
+        dtype=work.dtype,
+        flow_shift=shift,
+        starts_given=task in ("i2v", "flf2v", "prefix"),
+        found=found,
+    )
+    share = attention_share(attention, model, grid, (asked_steps - steps, asked_steps), shift)
+    work = dataclasses.replace(work, attention_share=share)
+    work = fit_to_device(request, work, device)
     made = Plan(
         request=request,
         model=model,
         device=device,
         task=task,
-        size=shape.size,
+        size=size,
         num_frames=shape.num_frames,
         fps=shape.fps,
-        grid=work.grid,
+        grid=grid,
         num_inference_steps=asked_steps,
         steps=steps,
         scheduler=_or(request.scheduler, recipe.scheduler),
-        flow_shift=_or(request.flow_shift, recipe.shift_for(shape.size.width, shape.size.height)),
+        flow_shift=shift,
         guidance_scale=guidance,
         guidance_scale_2=_guidance_2(request, recipe, guidance),
         guided=guided,
@@ -215,14 +230,13 @@ def plan(
         conditioning_scale=_or(request.conditioning_scale, 1.0),
         fit=shape.fit,
         loras=request.loras,
-        attention=request.attention,
-        attention_backend="sdpa",
-        attention_reason="dense attention runs in the model's own torch SDPA call",
+        lora_matches=matches,
+        attention=attention,
         dtype=work.dtype,
         vae_dtype=work.vae_dtype,
         offload=work.offload,
-        vae_tiling=_tiling(request, work),
-        fidelity=_fidelity(work, task, recipe, device),
+        vae_tiling=tiling(request, work),
+        fidelity=_fidelity(work, attention, task, recipe, device),
         estimate=estimate(work, device),
         adjustments=tuple(found),
         notes=(*shape.notes, *_notes(request, device)),
@@ -232,42 +246,6 @@ def plan(
             "strict: " + "; ".join(str(item) for item in found) + ".", field=found[0].field
         )
     return made
-
-
-def _workload(
-    request: VideoRequest,
-    inputs: Inputs,
-    task: Task,
-    model: Model,
-    shape: Shape,
-    device: DeviceProfile,
-    *,
-    steps: int,
-    guided: bool,
-) -> Workload:
-    """Return the work with everything on the device and the clip decoded whole."""
-    family = model.family
-    images = 2 if task == "flf2v" else 1
-    return Workload(
-        configs=model.configs,
-        experts=family.experts,
-        width=shape.size.width,
-        height=shape.size.height,
-        num_frames=shape.num_frames,
-        grid=token_grid(shape.size, shape.num_frames, family),
-        reference_frames=len(inputs.references),
-        forwards=steps * (2 if guided else 1),
-        text_encodes=2 if guided else 1,
-        text_length=family.text_length,
-        token_times=family.token_times,
-        vae_encodes=vae_encodes(task, shape, inputs, family),
-        image_encodes=images if family.image_encoder else 0,
-        dtype=_dtype(request, model.recipe, device),
-        vae_dtype=model.recipe.vae_dtype,
-        offload="none",
-        vae_tiling=request.vae_tiling == "on",
-        format=request.format,
-    )
 
 
 _Value = TypeVar("_Value")
@@ -336,40 +314,6 @@ def _steps(asked: int, strength: float) -> int:
     return steps
 
 
-def _dtype(request: VideoRequest, recipe: Recipe, device: DeviceProfile) -> Dtype:
-    if request.dtype != "auto":
-        return request.dtype
-    return "float32" if device.kind == "cpu" else recipe.dtype
-
-
-def _fit_to_device(request: VideoRequest, work: Workload, device: DeviceProfile) -> Workload:
-    """Choose what was left open so that the upper bound of the memory fits.
-
-    Decoding whole is exact and comes first; then the fastest residency. If nothing fits, the
-    smallest is planned and `check_fits` says what is missing.
-    """
-    offloads: tuple[Offload, ...] = ("none", "model", "group")
-    if request.offload != "auto":
-        offloads = (request.offload,)
-    elif device.kind == "cpu":
-        offloads = ("none",)
-    tilings = {"auto": (False, True), "on": (True,), "off": (False,)}[request.vae_tiling]
-    choice = work
-    for tiled in tilings:
-        for offload in offloads:
-            choice = dataclasses.replace(work, offload=offload, vae_tiling=tiled)
-            if estimate(choice, device).device_bytes.high <= device.memory_bytes:
-                return choice
-    return choice
-
-
-def _tiling(request: VideoRequest, work: Workload) -> Tiling:
-    """What decoding may do: with auto, tiles only when memory runs out, unless that is certain."""
-    if work.vae_tiling:
-        return "tiles"
-    return "whole_then_tiles" if request.vae_tiling == "auto" and not request.strict else "whole"
-
-
 def _notes(request: VideoRequest, device: DeviceProfile) -> tuple[str, ...]:
     if device.kind == "cpu" and request.offload in ("model", "group"):
         return (f"offload={request.offload} saves nothing on a CPU: weights are in RAM anyway.",)
@@ -385,8 +329,16 @@ def _seeds(request: VideoRequest) -> tuple[int, ...]:
     return tuple(first + i for i in range(request.n))
 
 
-def _fidelity(work: Workload, task: Task, recipe: Recipe, device: DeviceProfile) -> str:
-    """Class of the ladder: L0 is bit-equal to unmodified diffusers, L1 differs by rounding."""
+def _fidelity(
+    work: Workload, attention: AttentionPlan, task: Task, recipe: Recipe, device: DeviceProfile
+) -> str:
+    """Class of the ladder: L0 is bit-equal to unmodified diffusers, L1 differs by rounding, L2 by
+    what is left out.
+    """
+    if attention.name != "dense":
+        return f"L2: attention reads a part of the keys ({attention.summary})"
+    if attention.backend != "sdpa":
+        return f"L1: attention by {attention.backend} instead of torch SDPA"
     if work.vae_tiling:
         return "L1: decoded in tiles, which changes pixels at the seams"
     if device.kind == "cuda" and work.dtype != recipe.dtype:

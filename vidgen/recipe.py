@@ -3,6 +3,7 @@
 import importlib.metadata
 import json
 import platform
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +83,7 @@ def parse_recipe(text: str | None, where: str) -> dict[str, Any]:
         raise BadMedia(f"{where} carries no Vidgen recipe.")
     try:
         recipe = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise BadMedia(f"{where} carries a text that is not a Vidgen recipe.") from None
     if not isinstance(recipe, dict) or "vidgen_recipe" not in recipe:
         raise BadMedia(f"{where} carries a text that is not a Vidgen recipe.")
@@ -92,6 +93,27 @@ def parse_recipe(text: str | None, where: str) -> dict[str, Any]:
             f"this Vidgen reads {SCHEMA}."
         )
     return recipe
+
+
+def check_decodable(recipe: dict[str, Any], where: str) -> None:
+    """Raise BadMedia when a recipe lacks what a decode of its latents reads.
+
+    where   what carries it, for the message
+    """
+    numbers = ("width", "height", "export_width", "export_height", "num_frames", "seed")
+    try:
+        made, trace = recipe["plan"], recipe.get("trace", {})
+        sound = (
+            Fraction(made["fps"]) > 0
+            and all(type(made[name]) is int and made[name] >= 0 for name in numbers)
+            and isinstance(recipe["adjustments"], list)
+            and isinstance(recipe["latents_sha256"], str)
+            and all(isinstance(trace.get(name, {}), dict) for name in ("seconds", "peak_bytes"))
+        )
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+        sound = False
+    if not sound:
+        raise BadMedia(f"{where} carries a recipe that is damaged; make the clip again.")
 
 
 def latents_recipe(path: Path) -> str | None:

@@ -5,25 +5,14 @@ file all derive from the fields below; defaults, ranges and help texts stand now
 not decide anything: an omitted field is None here and becomes a value in `plan`.
 """
 
-import difflib
-import re
 from collections.abc import Mapping
-from fractions import Fraction
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    JsonValue,
-    PlainSerializer,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
-from vidgen.errors import BadRequest
+from vidgen.request_names import canonical, explain
+from vidgen.request_values import Duration, Layers, LoraSpec, Rate
 
 
 def option(
@@ -43,63 +32,6 @@ def option(
     """
     extra: dict[str, JsonValue] = {"group": group, "aliases": list(aliases)}
     return Field(default, description=text, json_schema_extra=extra, **bounds)
-
-
-def _fraction(value: Any) -> Any:
-    """Read a frame rate: 16, 12.5, "25/2", "24000/1001"."""
-    if value is None or isinstance(value, Fraction):
-        return value
-    text = str(value).strip()
-    if not re.fullmatch(r"\d{1,6}(\.\d{1,9}|/0*[1-9]\d{0,5})?", text):
-        raise ValueError("not a rate; write 16, 12.5 or 24000/1001")
-    return Fraction(text).limit_denominator(1001)
-
-
-def _seconds(value: Any) -> Any:
-    """Read a duration: 5, 5.0, "5", "5s"."""
-    if isinstance(value, str):
-        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:s|sec|seconds)?\s*", value)
-        if match is None:
-            raise ValueError("not a duration; write 5 or 5s")
-        return float(match[1])
-    return value
-
-
-def _rate_text(rate: Fraction) -> str | int:
-    return rate.numerator if rate.denominator == 1 else f"{rate.numerator}/{rate.denominator}"
-
-
-Rate = Annotated[
-    Fraction,
-    BeforeValidator(_fraction),
-    PlainSerializer(_rate_text, return_type=str | int, when_used="json"),
-    Field(gt=0, le=240),
-]
-Duration = Annotated[float, BeforeValidator(_seconds)]
-
-
-class LoraSpec(BaseModel):
-    """One LoRA: a safetensors file or folder, its strength and the expert it goes to."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    path: str = Field(description="safetensors file, or folder with one", min_length=1)
-    weight: float = Field(1.0, description="strength", ge=-10, le=10)
-    target: Literal["both", "high", "low"] = Field(
-        "both", description="expert of a two-expert model: high noise, low noise or both"
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_text(cls, value: Any) -> Any:
-        """Accept "path", "path:0.8" and "path:0.8:high"."""
-        if not isinstance(value, str):
-            return value
-        match = re.fullmatch(r"(.+?)(?::(-?\d+(?:\.\d+)?))?(?::(high|low|both))?", value, re.S)
-        if match is None:
-            raise ValueError("a LoRA needs a path, e.g. style.safetensors:0.8")
-        path, weight, target = match.groups()
-        return {"path": path, "weight": float(weight or 1.0), "target": target or "both"}
 
 
 class VideoRequest(BaseModel):
@@ -280,11 +212,73 @@ class VideoRequest(BaseModel):
         max_length=16,
     )
 
-    attention: Literal["dense"] = option(
-        "dense", text="Which keys attention reads.", group="attention"
+    attention: Literal["dense", "topk", "window"] = option(
+        "dense",
+        text="Which keys attention reads: all; the key blocks that score highest; the nearest.",
+        group="attention",
     )
-    attention_backend: Literal["auto", "sdpa"] = option(
+    attention_backend: Literal[
+        "auto", "reference", "cpu", "triton", "flex", "sdpa", "flash", "sage"
+    ] = option(
         "auto", text="Who computes attention.", group="attention", aliases=("override_attention",)
+    )
+    density: float | None = option(
+        None,
+        text="Share of the key blocks that sparse attention reads; 0.125 is one in eight.",
+        group="attention",
+        gt=0,
+        le=1,
+    )
+    dense_steps: float | None = option(
+        None,
+        text="Share of the noise schedule, from pure noise on, that stays dense.",
+        group="attention",
+        ge=0,
+        le=1,
+    )
+    dense_layers: Layers | None = option(
+        None, text="Layers that stay dense, e.g. 0,1; none for none.", group="attention"
+    )
+    compensate: Literal["none", "mean", "mean_var"] | None = option(
+        None,
+        text="What stands for key blocks that are left out: nothing, their mean, or their mean "
+        "corrected for spread.",
+        group="attention",
+    )
+    budgets: str = option(
+        "auto",
+        text="Densities per head: auto = the model's own budgets where it has some, uniform, or a "
+        "file made by `vidgen budgets`.",
+        group="attention",
+        min_length=1,
+    )
+    top_p: float | None = option(
+        None,
+        text="Read as many blocks as hold this share of the estimated attention, within half and "
+        "one and a half times the density.",
+        group="attention",
+        gt=0,
+        le=1,
+    )
+    sink_frames: int | None = option(
+        None,
+        text="Latent frames at the start that every query reads.",
+        group="attention",
+        ge=0,
+        le=1000,
+    )
+    min_tokens: int | None = option(
+        None, text="Clips of fewer tokens stay dense.", group="attention", ge=0
+    )
+    query_block: int | None = option(
+        None, text="Query tokens that share one choice of keys.", group="attention", ge=1, le=1024
+    )
+    key_block: int | None = option(
+        None,
+        text="Key tokens that are read or left out together.",
+        group="attention",
+        ge=1,
+        le=1024,
     )
 
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = option(
@@ -361,82 +355,13 @@ def group_of(info: FieldInfo) -> str:
     return str(extra["group"])
 
 
-RESOLUTIONS = {"240p": 240, "360p": 360, "480p": 480, "540p": 540, "720p": 720, "1080p": 1080}
-SHORTHANDS = ("size", "target_shape", "resolution", "res")
-
-
 def canonical_names(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Translate aliases and shorthands to canonical fields.
-
-    size "832x480" or "832*480", target_shape [h, w] and resolution "480p", alone or with aspect
-    "16:9", become width and height; seed -1 becomes None; num_frames "5s" becomes seconds.
-    Raises ValueError for an unknown name (with the nearest known ones) and a field given twice.
-    """
-    known = {word: name for name, info in fields().items() for word in (name, *aliases_of(info))}
-    out: dict[str, Any] = {}
-    origin: dict[str, str] = {}
-    for key, value in _expanded(data).items():
-        if key not in known:
-            near = difflib.get_close_matches(key, [*known, *SHORTHANDS], n=2, cutoff=0.6)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise ValueError(f"unknown field {_shown(key)}{hint}")
-        name = known[key]
-        if name == "num_frames" and isinstance(value, str) and value.strip().endswith("s"):
-            name = "seconds"
-        if name in origin:
-            raise ValueError(f"{origin[name]} and {key} are the same field; give one of them")
-        origin[name] = key
-        out[name] = None if name == "seed" and value in (-1, "-1") else value
-    return out
-
-
-def _expanded(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace the size shorthands by width and height."""
-    out = {name: value for name, value in data.items() if name not in SHORTHANDS}
-    short = {name: data[name] for name in SHORTHANDS if data.get(name) is not None}
-    if not short:
-        return out
-    named = [*short, *(name for name in ("width", "height") if out.get(name) is not None)]
-    if len(named) > 1:
-        raise ValueError(f"{' and '.join(named)} both set the size; give one of them")
-    name, value = next(iter(short.items()))
-    if name == "size":
-        match = re.fullmatch(r"\s*(\d{1,6})\s*[xX*×]\s*(\d{1,6})\s*", str(value))
-        if match is None:
-            raise ValueError(f"size={_shown(value)} is not WIDTHxHEIGHT, e.g. 832x480")
-        return {**out, "width": int(match[1]), "height": int(match[2])}
-    if name == "target_shape":
-        if not isinstance(value, list | tuple) or len(value) != 2:
-            raise ValueError(f"target_shape={_shown(value)} is not [height, width]")
-        return {**out, "height": value[0], "width": value[1]}
-    aspect = out.pop("aspect", out.pop("aspect_ratio", None))
-    return {**out, **_at_resolution("16:9" if aspect is None else aspect, value)}
-
-
-def ratio_of(aspect: Any) -> Fraction:
-    """Return width over height of "16:9".
+    """Translate aliases and shorthands to canonical fields, as `request_names.canonical` says.
 
     Raises  ValueError
     """
-    match = re.fullmatch(r"\s*([1-9]\d{0,3})\s*[:/]\s*([1-9]\d{0,3})\s*", str(aspect))
-    if match is None:
-        raise ValueError(f"aspect={_shown(aspect)} is not W:H, e.g. 16:9")
-    return Fraction(int(match[1]), int(match[2]))
-
-
-def _at_resolution(aspect: Any, resolution: Any) -> dict[str, int]:
-    """Return width and height of an aspect ratio at a named resolution (its shorter side)."""
-    if str(resolution) not in RESOLUTIONS:
-        raise ValueError(f"resolution={_shown(resolution)} is not one of {', '.join(RESOLUTIONS)}")
-    ratio, short = ratio_of(aspect), RESOLUTIONS[str(resolution)]
-    longer = round(short * max(ratio, 1 / ratio) / 2) * 2
-    return {"width": longer, "height": short} if ratio >= 1 else {"width": short, "height": longer}
-
-
-def _shown(value: Any) -> str:
-    """Show a value in a message, not all of a long one."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    known = {word: name for name, info in fields().items() for word in (name, *aliases_of(info))}
+    return canonical(data, known)
 
 
 def parse_request(data: Mapping[str, Any]) -> VideoRequest:
@@ -448,21 +373,3 @@ def parse_request(data: Mapping[str, Any]) -> VideoRequest:
         return VideoRequest.model_validate(dict(data))
     except ValidationError as error:
         raise explain(error) from None
-
-
-def explain(error: ValidationError) -> BadRequest:
-    """Turn pydantic's error into one sentence of ours."""
-    parts = []
-    first: str | None = None
-    for item in error.errors():
-        where = ".".join(str(part) for part in item["loc"] if isinstance(part, str | int))
-        text = str(item["msg"]).removeprefix("Value error, ")
-        text = text[:1].lower() + text[1:]
-        first = first or where.split(".")[0] or None
-        if not where:
-            parts.append(text)
-        elif item["type"] == "missing":
-            parts.append(f"{where} is missing")
-        else:
-            parts.append(f"{where}={_shown(item['input'])}: {text}")
-    return BadRequest("; ".join(parts) + ".", field=first)

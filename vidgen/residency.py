@@ -7,7 +7,28 @@ from typing import Any
 import torch
 
 from vidgen.components import Components, release
+from vidgen.errors import Unsupported
 from vidgen.workload import Offload
+
+
+def find_device(name: str) -> torch.device:
+    """Return the device of a name, "cpu" or "cuda:0".
+
+    Raises  Unsupported when this machine does not have it
+    """
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = None
+    count = torch.cuda.device_count()
+    if device is not None and device.type == "cpu":
+        return device
+    if device is not None and device.type == "cuda" and (device.index or 0) < count:
+        return device
+    there = ", ".join(["cpu", *(f"cuda:{i}" for i in range(count))])
+    raise Unsupported(
+        f"device={name} is not one that torch can use here; use {there}.", field="device"
+    )
 
 
 class Residency:
@@ -41,8 +62,8 @@ class Residency:
         if self.offload == "none":
             yield
             return
-        part.to(self.device)
         try:
+            part.to(self.device)  # weight by weight: when memory runs out, some are there already
             yield
         finally:
             part.to(self._host)
@@ -53,8 +74,8 @@ class Residency:
         if self.offload != "model" or expert is self._working:
             return
         self.rest_experts()
-        expert.to(self.device)
         self._working = expert
+        expert.to(self.device)
 
     def rest_experts(self) -> None:
         """Send the working expert back."""

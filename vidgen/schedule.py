@@ -2,7 +2,10 @@
 
 from typing import Any, Literal
 
-NAMES = {"unipc": "UniPCMultistepScheduler", "euler": "FlowMatchEulerDiscreteScheduler"}
+NAMES: dict[Literal["unipc", "euler"], str] = {
+    "unipc": "UniPCMultistepScheduler",
+    "euler": "FlowMatchEulerDiscreteScheduler",
+}
 
 
 def make_scheduler(

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 
 from vidgen.errors import BadRequest, NotFound
 from vidgen.home import Home
-from vidgen.request import SHORTHANDS, aliases_of, canonical_names, fields
+from vidgen.request import aliases_of, canonical_names, fields
+from vidgen.request_names import SHORTHANDS
 
 _Value = TypeVar("_Value")
 
@@ -130,7 +131,7 @@ def _rivals(name: str) -> frozenset[str]:
 
 
 def _layer(data: Mapping[str, Any], origin: str) -> dict[str, Setting]:
-    named = {name.replace("-", "_"): value for name, value in data.items()}
+    named = {str(name).replace("-", "_"): value for name, value in data.items()}
     own = {name: named.pop(name) for name in OWN if name in named}
     try:
         request = listed(canonical_names(named))
@@ -201,7 +202,7 @@ def read_file(path: Path) -> dict[str, Any]:
         raise BadRequest(
             f"{path} must end in {', '.join(_PARSERS)} to be read as settings.", field="config"
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BadRequest(f"{path} cannot be read as settings: {error}.", field="config") from error
     if not isinstance(data, dict):
         raise BadRequest(f"{path} must be a table of names and values.", field="config")
@@ -231,7 +232,12 @@ def write_setting(path: Path, name: str, value: str) -> None:
     name    canonical; a line that sets it by another name, or its rival, goes
     Raises  BadRequest when the file could not be read with it
     """
-    lines = path.read_text("utf-8").splitlines() if path.is_file() else []
+    try:
+        lines = path.read_text("utf-8").split("\n") if path.is_file() else []
+    except UnicodeDecodeError:
+        raise BadRequest(f"{path} is not UTF-8 text; mend or delete the file.") from None
+    if lines[-1:] == [""]:
+        del lines[-1]
     end = _end_of_top(lines)
     same = [index for index in range(end) if _sets(lines[index], name)]
     lines.insert(same[0] if same else end, f"{name} = {_toml(value)}")

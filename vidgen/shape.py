@@ -11,7 +11,8 @@ from vidgen.families import Family, Task
 from vidgen.inputs import Inputs
 from vidgen.media.profiles import PROFILES
 from vidgen.models import Model
-from vidgen.request import VideoRequest, ratio_of
+from vidgen.request import VideoRequest
+from vidgen.request_names import ratio_of
 from vidgen.sizing import Size, frames_for, legal_frames, legal_size, same_area
 
 if TYPE_CHECKING:

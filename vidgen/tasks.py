@@ -51,12 +51,23 @@ def _field_of(task: Task) -> str:
     }[task]  # fmt: skip
 
 
-def check_inputs(request: VideoRequest, inputs: Inputs, model: Model, task: Task) -> None:
-    """Raise BadRequest when the inputs mean another task than a plan was made for."""
+def check_inputs(
+    request: VideoRequest, inputs: Inputs, model: Model, task: Task, num_frames: int
+) -> None:
+    """Raise BadRequest when the inputs mean another task than a plan was made for.
+
+    num_frames  that the plan reads of a video
+    """
     if _meant(request, inputs, model) != task:
         raise BadRequest(
             f"The plan is for {TASK_WORDS[task]}, but the inputs that are given do not mean that; "
             "run it with the inputs it was planned with."
+        )
+    if inputs.video is not None and inputs.video_frames < num_frames:
+        raise BadRequest(
+            f"The plan reads {num_frames} frames of the video, {inputs.video_frames} are given; "
+            "run it with the inputs it was planned with.",
+            field="video",
         )
 
 

@@ -67,17 +67,36 @@ def _header(path: Path) -> Header:
     )
 
 
+def shard_names(path: Path) -> frozenset[str]:
+    """Return the names of the files over which the index of split weights spreads them.
+
+    Raises  OSError, or ValueError when it is no such index
+    """
+    try:
+        data = json.loads(path.read_text("utf-8"))
+    except RecursionError:
+        data = None
+    named = data.get("weight_map") if isinstance(data, dict) else None
+    if not isinstance(named, dict) or not all(isinstance(name, str) for name in named.values()):
+        raise ValueError("it has no weight_map that names files")
+    return frozenset(named.values())
+
+
 def file_fingerprint(path: Path) -> str:
     """Identify a file by its size and its first and last mebibyte, since some have gigabytes."""
     return _fingerprint([(path, "")])
 
 
 def folder_fingerprint(folder: Path) -> str:
-    """Identify a folder's weights: every file's name, size, first and last mebibyte."""
+    """Identify a folder's weights: every file's name, size, first and last mebibyte.
+
+    A part may be a link to another model's.
+    """
     files = [
         path
-        for path in sorted(folder.rglob("*"))
-        if path.suffix in (".safetensors", ".json", ".model")
+        for part in sorted(folder.iterdir())
+        for path in (sorted(part.rglob("*")) if part.is_dir() else [part])
+        if path.suffix in (".safetensors", ".json", ".model") and path.is_file()
     ]
     return _fingerprint([(path, f"{path.relative_to(folder).as_posix()}:") for path in files])
 

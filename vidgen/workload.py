@@ -1,14 +1,24 @@
 """Plain data between planning and estimating: the work a plan means, and its expected cost."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, get_args
 
 from attention import Grid
+from vidgen.errors import BadRequest
 from vidgen.models import Configs
 
 Dtype = Literal["float32", "bfloat16", "float16"]
 Offload = Literal["none", "model", "group"]
 Tiling = Literal["whole", "tiles", "whole_then_tiles"]
+
+
+def check_word(name: str, value: object, words: Any) -> None:
+    """Raise BadRequest unless a value is one of a Literal's words."""
+    if value not in get_args(words):
+        raise BadRequest(
+            f"{name}={value!r} is unknown; use {', '.join(get_args(words))}.", field=name
+        )
+
 
 BYTES: dict[Dtype, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
 
@@ -39,6 +49,7 @@ class Workload:
     vae_encodes      (frames, height, width) of every VAE encode, in pixels
     image_encodes    images that the CLIP tower sees
     token_times      every token has its own timestep, so the time embedding is made per token
+    attention_share  self-attention's work as a share of the dense, mean over all forwards
     """
 
     configs: Configs
@@ -59,6 +70,7 @@ class Workload:
     vae_tiling: bool
     format: str
     token_times: bool = False
+    attention_share: float = 1.0
 
     @property
     def tokens(self) -> int:

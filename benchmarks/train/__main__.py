@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.train.run import be_modest
 
 SHIPPED = Path(__file__).resolve().parents[2] / "vidgen" / "toyworld"
-COMMANDS = ("latents", "vae", "dit", "look", "export", "evaluate", "all")
+COMMANDS = ("latents", "vae", "dit", "curves", "look", "export", "evaluate", "all")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -61,15 +61,36 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--layers", type=int, default=4, help="transformer blocks of a new run")
     parser.add_argument("--shape", default="17x96x96", help="frames x height x width of latents")
-    parser.add_argument("--shards", type=int, default=12, help="latents: shards of 1,000 clips")
-    parser.add_argument("--number", type=int, default=96, help="evaluate: held-out prompts")
-    parser.add_argument("--number-i2v", type=int, default=32, help="evaluate: image prompts")
+    parser.add_argument("--shards", type=int, default=12, help="latents: number of shards")
+    parser.add_argument("--clips", type=int, default=1000, help="latents: clips per shard")
+    parser.add_argument(
+        "--mix",
+        nargs="+",
+        default=["17x96x96:1"],
+        help="dit: clip shapes and how often each is drawn, e.g. 17x96x96:0.6 33x192x192:0.4",
+    )
+    _add_numbers(parser)
     parser.add_argument("--guidance", type=float, default=3.0)
     parser.add_argument("--steps", type=int, default=20, help="sampling steps")
     parser.add_argument("--sheets", type=Path, default=None, help="folder for contact sheets")
     parser.add_argument("--card", action="store_true", help="evaluate: rewrite the model card")
     parser.add_argument("--result", type=Path, default=None, help="evaluate: JSON to write")
+    parser.add_argument("--out", type=Path, default=Path("curves.png"), help="curves: the picture")
     return parser
+
+
+def _add_numbers(parser: argparse.ArgumentParser) -> None:
+    """How many clips each part of an evaluation makes; 0 leaves the part out."""
+    for option, default, what in (
+        ("--number", 200, "held-out prompts, from text (look: 24 are enough)"),
+        ("--number-i2v", 96, "held-out prompts, from a first frame"),
+        ("--number-large", 32, "clips of 192x192, 33 frames (14 times the cost)"),
+        ("--number-long", 8, "clips of 192x192, 81 frames (45 times the cost)"),
+        ("--number-pinned", 32, "clips for each way to give frames"),
+        ("--number-control", 48, "clips of untrained weights"),
+        ("--number-checks", 32, "true clips for the detector and the VAE"),
+    ):
+        parser.add_argument(option, type=int, default=default, help=f"evaluate: {what}")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -90,16 +111,21 @@ def main(argv: Sequence[str] | None = None) -> None:
         _COMMANDS[command](args)
 
 
-def _shape(args: argparse.Namespace) -> tuple[int, int, int]:
-    frames, height, width = (int(side) for side in args.shape.split("x"))
+def _shape(text: str) -> tuple[int, int, int]:
+    frames, height, width = (int(side) for side in text.split("x"))
     return frames, height, width
+
+
+def _mix(texts: Sequence[str]) -> tuple[tuple[tuple[int, int, int], float], ...]:
+    pairs = (text.split(":") for text in texts)
+    return tuple((_shape(shape), float(share)) for shape, share in pairs)
 
 
 def _latents(args: argparse.Namespace) -> None:
     from benchmarks.train.data import write_shard
 
     for number in range(args.shards):
-        print(write_shard(args.work, _shape(args), number), flush=True)
+        print(write_shard(args.work, _shape(args.shape), number, args.clips), flush=True)
 
 
 def _vae(args: argparse.Namespace) -> None:
@@ -123,7 +149,7 @@ def _dit(args: argparse.Namespace) -> None:
     from benchmarks.train.peers import Peers
 
     decay = 0.35 if args.decay_share is None else args.decay_share
-    settings = dit.Settings(layers=args.layers, batch=args.batch, shape=_shape(args))
+    settings = dit.Settings(layers=args.layers, batch=args.batch, mix=_mix(args.mix))
     dit.train(
         args.work,
         args.budget_seconds,
@@ -163,12 +189,21 @@ def _export(args: argparse.Namespace) -> None:
 def _evaluate(args: argparse.Namespace) -> None:
     from benchmarks.report import report, write_report
     from benchmarks.train.card import write_card
-    from benchmarks.train.evaluate import evaluate, markdown
+    from benchmarks.train.evaluate import Numbers, evaluate
+    from benchmarks.train.tables import acceptance_table, markdown
 
+    numbers = Numbers(
+        t2v=args.number,
+        i2v=args.number_i2v,
+        large=args.number_large,
+        long=args.number_long,
+        pinned=args.number_pinned,
+        control=args.number_control,
+        checks=args.number_checks,
+    )
     result = evaluate(
         args.folder,
-        number=args.number,
-        number_i2v=args.number_i2v,
+        numbers,
         guidance=args.guidance,
         num_steps=args.steps,
         seed=args.seed,
@@ -176,20 +211,31 @@ def _evaluate(args: argparse.Namespace) -> None:
     )
     content = report(
         f"python -m benchmarks.train evaluate --number {args.number} "
-        f"--number-i2v {args.number_i2v} --steps {args.steps} --guidance {args.guidance:g}",
+        f"--number-i2v {args.number_i2v} --number-large {args.number_large} "
+        f"--number-long {args.number_long} --number-pinned {args.number_pinned} "
+        f"--number-control {args.number_control} --number-checks {args.number_checks} "
+        f"--steps {args.steps} --guidance {args.guidance:g} --seed {args.seed}",
         **result,
     )
     if args.result is not None:
         write_report(args.result, content)
     if args.card:
         write_card(args.folder / "README.md", args.work, content)
-    print(markdown(result))
+    print(markdown(result), acceptance_table(result["acceptance"]), sep="\n\n")
+
+
+def _curves(args: argparse.Namespace) -> None:
+    from benchmarks.train.curves import draw_curves
+
+    draw_curves(args.work, args.out)
+    print(args.out)
 
 
 _COMMANDS = {
     "latents": _latents,
     "vae": _vae,
     "dit": _dit,
+    "curves": _curves,
     "look": _look,
     "export": _export,
     "evaluate": _evaluate,

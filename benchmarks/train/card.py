@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.train.evaluate import markdown
+from benchmarks.train.tables import acceptance_table, markdown
 from benchmarks.train.world import (
     BACKGROUNDS,
     COLOURS,
@@ -54,6 +54,7 @@ def write_card(
             steps=result["settings"]["steps"],
             guidance=f"{result['settings']['guidance']:g}",
             table=markdown(result),
+            acceptance=acceptance_table(result["acceptance"]),
             cpu=f"{result['cpu_seconds_per_clip']:.1f}",
             command=result["command"],
         )

@@ -27,6 +27,8 @@ from benchmarks.train.world import (
     training_scenes,
 )
 
+Shape = tuple[int, int, int]  # frames, height, width
+
 SHARD_CLIPS = 1000
 SHIPPED_BASIS = Path(__file__).with_name("basis.safetensors")
 
@@ -40,7 +42,7 @@ class Shard:
     cover_nfrc: NDArray[np.float16]
 
 
-def shape_folder(work: Path, shape: tuple[int, int, int]) -> Path:
+def shape_folder(work: Path, shape: Shape) -> Path:
     """Where the shards of one clip shape (frames, height, width) lie."""
     return work / "latents" / "x".join(str(side) for side in shape)
 
@@ -62,9 +64,7 @@ def load_basis(work: Path) -> Basis:
     return Basis.load(path)
 
 
-def write_shard(
-    work: Path, shape: tuple[int, int, int], number: int, num_clips: int = SHARD_CLIPS
-) -> Path:
+def write_shard(work: Path, shape: Shape, number: int, num_clips: int = SHARD_CLIPS) -> Path:
     """Render and encode one shard; the number is its seed. Does nothing if it exists."""
     folder = shape_folder(work, shape)
     folder.mkdir(parents=True, exist_ok=True)
@@ -92,7 +92,7 @@ def write_shard(
     return path
 
 
-def write_cover(path: Path, shape: tuple[int, int, int]) -> NDArray[np.float16]:
+def write_cover(path: Path, shape: Shape) -> NDArray[np.float16]:
     """Write a shard's covers by drawing its scenes and paths once more, without pixels."""
     rng = np.random.default_rng([int(path.stem), *shape])
     scenes = training_scenes()
@@ -105,7 +105,7 @@ def write_cover(path: Path, shape: tuple[int, int, int]) -> NDArray[np.float16]:
     return result
 
 
-def open_shards(work: Path, shape: tuple[int, int, int]) -> list[Shard]:
+def open_shards(work: Path, shape: Shape) -> list[Shard]:
     """All finished shards of a shape."""
     return [
         Shard(

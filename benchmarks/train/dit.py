@@ -15,7 +15,7 @@ from diffusers import WanTransformer3DModel
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast, UMT5EncoderModel
 
-from benchmarks.train.data import draw_batch, open_shards
+from benchmarks.train.data import Shape, Shard, draw_batch, open_shards
 from benchmarks.train.forward import velocity_and_states
 from benchmarks.train.grow import copy_grown
 from benchmarks.train.optim import Average, Muon
@@ -59,6 +59,8 @@ class Settings:
     uniform_share   share of samples whose noise level is uniform instead, 0..1
     high_share      share whose noise level is uniform in 0.9..1, where the layout is decided
     object_weight   how much more an error counts on the object and the latent pixels around it
+    batch           clips of the base shape per step; larger shapes get as many tokens
+    mix             clip shapes and how often each is drawn
     """
 
     layers: int = 4
@@ -71,7 +73,7 @@ class Settings:
     ema: float = 0.999
     probe_weight: float = 0.5
     object_weight: float = 3.0
-    shape: tuple[int, int, int] = BASE_SHAPE
+    mix: tuple[tuple[Shape, float], ...] = ((BASE_SHAPE, 1.0),)
     log_every: int = 25
 
 
@@ -179,6 +181,20 @@ def probe_targets(scenes: list[Scene], covers: Tensor) -> Tensor:
     ]
     places = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).flatten(0, 2)
     return torch.cat([places.expand(len(covers), -1, -1), cells, bound], dim=-1)
+
+
+def num_tokens(shape: Shape) -> int:
+    """Tokens of a clip of (frames, height, width)."""
+    frames, height, width = shape
+    return ((frames - 1) // 4 + 1) * (height // 16) * (width // 16)
+
+
+def draw_shape(settings: Settings, step: int) -> tuple[Shape, int]:
+    """A step's clip shape and batch; a pure function of the step, so that peers agree."""
+    rng = np.random.default_rng([step, 7])
+    shares = np.array([share for _, share in settings.mix])
+    shape, _ = settings.mix[int(rng.choice(len(shares), p=shares / shares.sum()))]
+    return shape, max(1, settings.batch * num_tokens(BASE_SHAPE) // num_tokens(shape))
 
 
 def parameter_groups(model: Model) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
@@ -333,16 +349,17 @@ def train(
     if peers.count > 1:
         peers.share_weights(trainer.model.parameters())
         trainer.scatter(run.step)
-    shards = open_shards(work, settings.shape)
+    shards = _open_mix(work, settings)
     rows: list[dict[str, float]] = []
     kept_stable = False
     while True:
         finished, rate = peers.follow(float(run.finished), run.rate())
         if finished:
             break
-        latents, covers, scenes = draw_batch(trainer.rng, shards, settings.batch)
+        shape, batch = draw_shape(settings, run.step)
+        latents, covers, scenes = draw_batch(trainer.rng, shards[shape], batch)
         rows.append(trainer.step(latents, covers, scenes, rate))
-        run.advance(settings.batch * peers.count)
+        run.advance(batch * peers.count)
         if peers.rank > 0:
             continue
         if run.step % settings.log_every == 0:
@@ -354,8 +371,20 @@ def train(
             kept_stable = True
         if run.due():
             run.save(trainer.state())
-            shards = open_shards(work, settings.shape)
+            shards = _open_mix(work, settings)
     if peers.rank == 0:
         run.save(trainer.state())
     peers.leave(work)
     return run
+
+
+def _open_mix(work: Path, settings: Settings) -> dict[Shape, list[Shard]]:
+    shards = {shape: open_shards(work, shape) for shape, _ in settings.mix}
+    for shape, found in shards.items():
+        if not found:
+            name = "x".join(str(side) for side in shape)
+            raise FileNotFoundError(
+                f"There are no latents of shape {name} in {work}; make them with "
+                f"`python -m benchmarks.train latents --shape {name}`."
+            )
+    return shards

@@ -1,25 +1,28 @@
-"""Evaluation: held-out prompts through the stock pipelines, read by the detector, as a table."""
+"""Evaluation: held-out prompts through the stock pipelines and the engine, read by the detector."""
 
 from __future__ import annotations
 
+import tempfile
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
-import torch
 from diffusers import AutoencoderKLWan, WanPipeline
-from numpy.typing import NDArray
-from PIL import Image
 
+from benchmarks.train.acceptance import accept
 from benchmarks.train.captions import caption
+from benchmarks.train.checks import read_truth, read_wrong_captions, vae_quality
+from benchmarks.train.control import write_untrained
 from benchmarks.train.detector import Reading, detect
-from benchmarks.train.export import load_i2v, load_t2v
-from benchmarks.train.text import MAX_LENGTH
-from benchmarks.train.vae import psnr, round_trip
+from benchmarks.train.export import load_t2v
+from benchmarks.train.pinned import KINDS, Kept, continued, engine_of, kept, psnr01
+from benchmarks.train.progress import Progress
+from benchmarks.train.sheets import contact_sheet, titled
+from benchmarks.train.stock import Shape, image_to_video, text_to_video
+from benchmarks.train.tally import above_chance, tally
 from benchmarks.train.world import (
     BASE_SHAPE,
     Scene,
@@ -30,19 +33,162 @@ from benchmarks.train.world import (
     render,
 )
 
-ATTRIBUTES = tuple(field.name for field in fields(Scene))
-BATCH = 8
+LARGE: Shape = (33, 192, 192)
+LONG: Shape = (81, 192, 192)
+SHOWN = {"t2v": 16, "large": 8, "long": 8}  # cells of a contact sheet; half as many pairs else
+# What a clip of each kind costs beside a base clip, for the time left; measured roughly.
+UNITS = {BASE_SHAPE: 1.0, LARGE: 14.0, LONG: 45.0}
+ENGINE_UNITS = 1.3
+CHECK_UNITS = 0.3
 
 
-def wilson(hits: int, total: int, z: float = 1.96) -> tuple[float, float]:
-    """Wilson score interval of a share, 95 % by default."""
-    if total == 0:
-        return 0.0, 1.0
-    share = hits / total
-    centre = share + z * z / (2 * total)
-    spread = z * np.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
-    scale = 1 + z * z / total
-    return max(0.0, float((centre - spread) / scale)), min(1.0, float((centre + spread) / scale))
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """How many clips each part of the evaluation makes; 0 leaves a part out.
+
+    pinned      clips for each way to give frames
+    control     clips of untrained weights; image to video and given frames take a quarter each
+    checks      true clips for the detector and the VAE
+    """
+
+    t2v: int = 200
+    i2v: int = 96
+    large: int = 32
+    long: int = 8
+    pinned: int = 32
+    control: int = 48
+    checks: int = 32
+
+    def units(self) -> float:
+        """The whole evaluation in base clips."""
+        engine = len(KINDS) * ENGINE_UNITS
+        return (
+            self.t2v
+            + self.i2v
+            + UNITS[LARGE] * self.large
+            + UNITS[LONG] * self.long
+            + engine * self.pinned
+            + self.control
+            + (self.control // 4) * (1 + engine)
+            + CHECK_UNITS * 6 * self.checks
+        )
+
+
+@dataclass(slots=True)
+class Evaluator:
+    """One evaluation: its settings, its progress, and where its sheets go."""
+
+    num_steps: int
+    guidance: float
+    seed: int
+    sheets: Path | None
+    progress: Progress
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """What every way of making clips is told."""
+        return {"num_steps": self.num_steps, "guidance": self.guidance, "seed": self.seed}
+
+    def text(
+        self, pipeline: WanPipeline, number: int, part: str, shape: Shape = BASE_SHAPE
+    ) -> dict[str, Any]:
+        """Text to video at a shape."""
+        pairs = held_out_prompts(number, self.seed)
+        clips = text_to_video(pipeline, [text for _, text in pairs], shape=shape, **self.sampling)
+        counted = self._counted(clips, part, number, UNITS[shape])
+        readings: list[Reading] = []
+        cells: list[tuple[str, Video]] = []
+        for (scene, text), clip in zip(pairs, counted, strict=True):
+            readings.append(detect(clip))
+            if len(cells) < SHOWN.get(part, 0):
+                cells.append((titled(text, scene, readings[-1]), clip))
+        if self.sheets is not None and cells:
+            wide = {"large": (5, 2), "long": (9, 1)}.get(part, (5, 2))
+            contact_sheet(cells, self.sheets / f"toyworld-{part}.png", *wide)
+        return tally([scene for scene, _ in pairs], readings)
+
+    def image(self, pipeline: WanPipeline, number: int, part: str = "i2v") -> dict[str, Any]:
+        """Image to video with the stock pipeline."""
+        trials = true_trials(number, self.seed)
+        clips = image_to_video(
+            pipeline,
+            [text for _, text, _ in trials],
+            [truth[0] for _, _, truth in trials],
+            **self.sampling,
+        )
+        made = self._counted(clips, part, number, UNITS[BASE_SHAPE])
+        table, _ = self._compared(part, trials, made, pipeline.vae, "first")
+        return table
+
+    def pinned(
+        self, folder: Path, vae: AutoencoderKLWan, number: int, part: str = ""
+    ) -> dict[str, Any]:
+        """Given frames through the engine, each way in turn."""
+        engine = engine_of(folder)
+        trials = true_trials(number, self.seed)
+        result = {}
+        for name, kind in KINDS.items():
+            clips = (
+                continued(engine, text, truth, kind, **{**self.sampling, "seed": self.seed + i})
+                for i, (_, text, truth) in enumerate(trials)
+            )
+            made = self._counted(clips, part + name, number, ENGINE_UNITS)
+            table, pairs = self._compared(part + name, trials, made, vae, name)
+            table["given frames dB"] = float(np.mean([pair.clip_db for pair in pairs]))
+            table["VAE dB"] = float(np.mean([pair.vae_db for pair in pairs]))
+            table["lost dB"] = table["VAE dB"] - table["given frames dB"]
+            result[name] = table
+        return result
+
+    def checks(self, vae: AutoencoderKLWan, number: int) -> dict[str, Any]:
+        """The detector where the scene is known."""
+        result: dict[str, Any] = {
+            "truth": read_truth(number, self.seed),
+            "truth 33x192x192": read_truth(number // 2, self.seed, LARGE),
+            "truth 81x192x192": read_truth(number // 4, self.seed, LONG),
+            "VAE round trip": read_truth(number, self.seed, vae=vae),
+            "wrong captions": read_wrong_captions(20, self.seed),
+        }
+        self.progress.advance("detector", number, number, 4 * CHECK_UNITS * number)
+        return result
+
+    def _compared(
+        self,
+        part: str,
+        trials: Sequence[tuple[Scene, str, Video]],
+        clips: Iterator[Video],
+        vae: AutoencoderKLWan,
+        name: str,
+    ) -> tuple[dict[str, Any], list[Kept]]:
+        """Read the frames that the model painted, and compare the given ones with the truth."""
+        kind = KINDS[name]
+        readings: list[Reading] = []
+        pairs: list[Kept] = []
+        whole: list[float] = []
+        cells: list[tuple[str, Video]] = []
+        for (scene, text, truth), clip in zip(trials, clips, strict=True):
+            readings.append(detect(clip[kind.painted]))
+            pairs.append(kept(vae, clip, truth, kind))
+            whole.append(psnr01(clip, truth))
+            if len(cells) < 16:
+                cells += [(titled(text, scene, readings[-1]), clip), ("the true clip", truth)]
+        if self.sheets is not None:
+            slug = part.replace(" ", "-")
+            contact_sheet(cells, self.sheets / f"toyworld-{slug}.png", given=kind.given)
+        table = tally([scene for scene, _, _ in trials], readings)
+        table["clip dB"] = float(np.mean(whole))
+        if name == "first":
+            table["first frame dB"] = float(np.mean([pair.clip_db for pair in pairs]))
+            table["first frame VAE dB"] = float(np.mean([pair.vae_db for pair in pairs]))
+        return table, pairs
+
+    def _counted(
+        self, clips: Iterator[Video], part: str, number: int, units: float
+    ) -> Iterator[Video]:
+        """The same clips, each told to the progress as worth so many units."""
+        for count, clip in enumerate(clips, 1):
+            self.progress.advance(part, count, number, units)
+            yield clip
 
 
 def held_out_prompts(number: int, seed: int) -> list[tuple[Scene, str]]:
@@ -53,204 +199,83 @@ def held_out_prompts(number: int, seed: int) -> list[tuple[Scene, str]]:
     return [(scene, caption(scene, rng)) for scene in drawn]
 
 
-def tally(scenes: Sequence[Scene], readings: Sequence[Reading]) -> dict[str, Any]:
-    """Hits per attribute with Wilson intervals.
-
-    Speed counts clips that should move; a motionless clip has none to read.
-    """
-    table: dict[str, Any] = {}
-    verdicts = [reading.verdict(scene) for scene, reading in zip(scenes, readings, strict=True)]
-    for name in ATTRIBUTES:
-        marks = [
-            verdict[name]
-            for scene, verdict in zip(scenes, verdicts, strict=True)
-            if name != "speed" or scene.motion != "still"
-        ]
-        low, high = wilson(sum(marks), len(marks))
-        share = sum(marks) / max(1, len(marks))
-        table[name] = {
-            "hits": sum(marks),
-            "of": len(marks),
-            "share": share,
-            "interval": [low, high],
-        }
-    moving = [
-        verdict["motion"]
-        for scene, verdict in zip(scenes, verdicts, strict=True)
-        if scene.motion != "still"
+def true_trials(number: int, seed: int) -> list[tuple[Scene, str, Video]]:
+    """Held-out scenes with a wording and a true clip each."""
+    rng = np.random.default_rng([seed, 12])
+    return [
+        (scene, text, render(scene, draw_path(rng, scene)))
+        for scene, text in held_out_prompts(number, seed)
     ]
-    low, high = wilson(sum(moving), len(moving))
-    table["direction"] = {
-        "hits": sum(moving),
-        "of": len(moving),
-        "share": sum(moving) / max(1, len(moving)),
-        "interval": [low, high],
-    }
-    table["spurious per clip"] = float(np.mean([reading.spurious for reading in readings]))
-    return table
 
 
-def text_to_video(
-    pipeline: WanPipeline,
-    prompts: Sequence[str],
-    *,
-    shape: tuple[int, int, int] = BASE_SHAPE,
-    num_steps: int = 20,
-    guidance: float = 3.0,
-    seed: int = 0,
-) -> list[Video]:
-    """Clips of the stock pipeline; clip i has its own seed, whatever the batch."""
-    frames, height, width = shape
-    clips: list[Video] = []
-    for start in range(0, len(prompts), BATCH):
-        part = list(prompts[start : start + BATCH])
-        generators = [torch.Generator().manual_seed(seed + start + i) for i in range(len(part))]
-        output = pipeline(
-            prompt=part,
-            height=height,
-            width=width,
-            num_frames=frames,
-            num_inference_steps=num_steps,
-            guidance_scale=guidance,
-            max_sequence_length=MAX_LENGTH,
-            generator=generators,
-            output_type="np",
-        )
-        clips.extend(np.asarray(clip, np.float32) for clip in output.frames)
-    return clips
-
-
-def image_to_video(
-    pipeline: WanPipeline,
-    prompts: Sequence[str],
-    pictures: Sequence[NDArray[np.float32]],
-    *,
-    num_steps: int = 20,
-    guidance: float = 3.0,
-    seed: int = 0,
-) -> list[Video]:
-    """Clips of the stock image-to-video pipeline from first frames in 0..1."""
-    i2v = load_i2v(pipeline)
-    frames, height, width = BASE_SHAPE
-    clips = []
-    for i, (prompt, picture) in enumerate(zip(prompts, pictures, strict=True)):
-        output = i2v(
-            image=Image.fromarray((picture * 255).round().astype(np.uint8)),
-            prompt=prompt,
-            height=height,
-            width=width,
-            num_frames=frames,
-            num_inference_steps=num_steps,
-            guidance_scale=guidance,
-            max_sequence_length=MAX_LENGTH,
-            generator=torch.Generator().manual_seed(seed + i),
-            output_type="np",
-        )
-        clips.append(np.asarray(output.frames[0], np.float32))
-    return clips
-
-
-def vae_quality(vae: AutoencoderKLWan, number: int, seed: int) -> dict[str, float]:
-    """PSNR in dB of the VAE's round trip on fresh held-out clips."""
-    rng = np.random.default_rng([seed, 5])
-    scenes = held_out_scenes()
-    whole, first = [], []
-    for _ in range(number):
-        scene = draw_scene(rng, scenes)
-        pixels = torch.from_numpy(render(scene, draw_path(rng, scene)))[None] * 2 - 1
-        back = round_trip(vae, pixels)
-        whole.append(psnr(back, pixels))
-        first.append(psnr(back[:, :1], pixels[:, :1]))
-    return {"clip_db": float(np.mean(whole)), "first_frame_db": float(np.mean(first))}
-
-
-def contact_sheet(rows: Iterable[tuple[str, Video]], path: Path, num_frames: int = 5) -> None:
-    """A picture with one clip per row, evenly spaced frames and the prompt above."""
-    strips = []
-    for title, clip in rows:
-        picked = clip[np.linspace(0, len(clip) - 1, num_frames).round().astype(int)]
-        strip = (np.concatenate(list(picked), axis=1) * 255).round().astype(np.uint8)
-        head = np.full((14, strip.shape[1], 3), 255, np.uint8)
-        cv2.putText(head, title, (3, 10), cv2.FONT_HERSHEY_SIMPLEX, 0.33, (0, 0, 0), 1, cv2.LINE_AA)
-        strips.append(np.concatenate([head, strip]))
-    half = (len(strips) + 1) // 2
-    blank = np.full_like(strips[0], 255)
-    right = strips[half:] + [blank] * (2 * half - len(strips))
-    sheet = np.concatenate([np.concatenate(strips[:half]), np.concatenate(right)], axis=1)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    cv2.imwrite(str(path), np.ascontiguousarray(sheet[..., ::-1]))
+def seconds_of_one_clip(pipeline: WanPipeline, evaluator: Evaluator, repeats: int = 3) -> float:
+    """CPU seconds of one base clip made alone by the stock pipeline, the median of a few."""
+    ((_, text),) = held_out_prompts(1, evaluator.seed)
+    taken = []
+    for _ in range(repeats):
+        began = time.process_time()
+        list(text_to_video(pipeline, [text], **evaluator.sampling))
+        taken.append(time.process_time() - began)
+    return float(np.median(taken))
 
 
 def evaluate(
     folder: Path,
+    numbers: Numbers | None = None,
     *,
-    number: int = 96,
-    number_i2v: int = 32,
     guidance: float = 3.0,
     num_steps: int = 20,
     seed: int = 0,
     sheets: Path | None = None,
 ) -> dict[str, Any]:
-    """Read the shipped folder with the detector: text-to-video, image-to-video, VAE."""
+    """Measure an exported folder; parts of which no clips are asked are absent from the result.
+
+    t2v, i2v    the stock pipelines at the trained size
+    large, long 192x192, 33 and 81 frames, from text
+    pinned      each way to give frames, through the engine; attributes are read from the frames
+                that the model painted
+    detector    its readings where the scene is known
+    control     the same architecture untrained: what chance looks like
+    acceptance  the bounds beside the values
+    """
+    numbers = numbers or Numbers()
+    run = Evaluator(num_steps, guidance, seed, sheets, Progress(numbers.units()))
     pipeline = load_t2v(folder)
-    pairs = held_out_prompts(number, seed)
-    scenes, prompts = [scene for scene, _ in pairs], [text for _, text in pairs]
-    began = time.process_time()
-    clips = text_to_video(pipeline, prompts, num_steps=num_steps, guidance=guidance, seed=seed)
-    seconds = (time.process_time() - began) / max(1, number)
     result: dict[str, Any] = {
         "settings": {"steps": num_steps, "guidance": guidance, "seed": seed, "held_out": True},
-        "t2v": tally(scenes, [detect(clip) for clip in clips]),
-        "cpu_seconds_per_clip": seconds,
-        "vae": vae_quality(pipeline.vae, 16, seed),
+        "numbers": asdict(numbers),
+        "cpu_seconds_per_clip": seconds_of_one_clip(pipeline, run),
     }
-    rng = np.random.default_rng([seed, 12])
-    truths = [render(scene, draw_path(rng, scene)) for scene in scenes[:number_i2v]]
-    moved = image_to_video(
-        pipeline,
-        prompts[:number_i2v],
-        [truth[0] for truth in truths],
-        num_steps=num_steps,
-        guidance=guidance,
-        seed=seed,
-    )
-    result["i2v"] = tally(scenes[:number_i2v], [detect(clip) for clip in moved])
-    result["i2v"]["first frame dB"] = float(
-        np.mean([_psnr01(clip[0], truth[0]) for clip, truth in zip(moved, truths, strict=True)])
-    )
-    result["i2v"]["clip dB"] = float(
-        np.mean([_psnr01(clip, truth) for clip, truth in zip(moved, truths, strict=True)])
-    )
-    if sheets is not None:
-        contact_sheet(zip(prompts[:16], clips[:16], strict=True), sheets / "toyworld-t2v.png")
-        contact_sheet(zip(prompts[:16], moved[:16], strict=False), sheets / "toyworld-i2v.png")
+    if numbers.checks:
+        result["detector"] = run.checks(pipeline.vae, numbers.checks)
+        result["vae"] = vae_quality(pipeline.vae, numbers.checks, seed)
+        run.progress.advance("vae", 1, 1, 2 * CHECK_UNITS * numbers.checks)
+    if numbers.t2v:
+        result["t2v"] = run.text(pipeline, numbers.t2v, "t2v")
+    if numbers.i2v:
+        result["i2v"] = run.image(pipeline, numbers.i2v)
+    if numbers.pinned:
+        result["pinned"] = run.pinned(folder, pipeline.vae, numbers.pinned)
+    if numbers.control:
+        result["control"] = _control(folder, numbers.control, run)
+    if numbers.large:
+        result["large"] = run.text(pipeline, numbers.large, "large", LARGE)
+    if numbers.long:
+        result["long"] = run.text(pipeline, numbers.long, "long", LONG)
+    result["acceptance"] = accept(result)
     return result
 
 
-def markdown(result: dict[str, Any]) -> str:
-    """The result as a table for the model card."""
-    lines = ["| held-out prompts | text to video | image to video |", "|---|---|---|"]
-    for name in ("background", "colour", "shape", "size", "direction", "speed", "motion"):
-        cells = []
-        for part in ("t2v", "i2v"):
-            entry = result[part][name]
-            low, high = entry["interval"]
-            cells.append(
-                f"{100 * entry['share']:.0f} % ({entry['hits']}/{entry['of']}, "
-                f"{100 * low:.0f}-{100 * high:.0f})"
-            )
-        lines.append(f"| {name} | {cells[0]} | {cells[1]} |")
-    spurious = [f"{result[part]['spurious per clip']:.3f}" for part in ("t2v", "i2v")]
-    lines.append(f"| spurious objects per frame | {spurious[0]} | {spurious[1]} |")
-    lines.append(f"| first frame | | {result['i2v']['first frame dB']:.1f} dB |")
-    lines.append(f"| whole clip against the true one | | {result['i2v']['clip dB']:.1f} dB |")
-    vae = result["vae"]
-    lines.append(
-        f"| VAE round trip, clip / first frame | {vae['clip_db']:.1f} / "
-        f"{vae['first_frame_db']:.1f} dB | |"
-    )
-    return "\n".join(lines)
-
-
-def _psnr01(predicted: Video, target: Video) -> float:
-    return psnr(torch.from_numpy(predicted * 2 - 1), torch.from_numpy(target * 2 - 1))
+def _control(folder: Path, number: int, run: Evaluator) -> dict[str, Any]:
+    """The readings of untrained weights, and every attribute that they get above chance."""
+    quiet = replace(run, sheets=None)
+    with tempfile.TemporaryDirectory() as temporary:
+        untrained = Path(temporary) / "untrained"
+        write_untrained(folder, untrained, run.seed)
+        pipeline = load_t2v(untrained)
+        tables = {"t2v": quiet.text(pipeline, number, "untrained t2v")}
+        if few := number // 4:
+            tables["i2v"] = quiet.image(pipeline, few, "untrained i2v")
+            tables |= quiet.pinned(untrained, pipeline.vae, few, "untrained ")
+    above = [f"{part}: {name}" for part, table in tables.items() for name in above_chance(table)]
+    return {**tables, "above chance": above}

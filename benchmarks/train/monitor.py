@@ -14,9 +14,11 @@ from torch import Tensor
 
 from benchmarks.train.data import load_basis
 from benchmarks.train.detector import detect
-from benchmarks.train.evaluate import contact_sheet, held_out_prompts, tally
+from benchmarks.train.evaluate import held_out_prompts
 from benchmarks.train.export import load_model
 from benchmarks.train.sample import sample
+from benchmarks.train.sheets import contact_sheet
+from benchmarks.train.tally import tally
 from benchmarks.train.text import build_tokenizer
 from benchmarks.train.world import Video, draw_path, render
 
@@ -63,7 +65,7 @@ def summary(result: dict[str, Any]) -> str:
         shares = [
             f"{name} {100 * entry['share']:.0f}"
             for name, entry in table.items()
-            if isinstance(entry, dict)
+            if isinstance(entry, dict) and "share" in entry
         ]
         lines.append(f"{mode}: {' '.join(shares)} spurious {table['spurious per clip']:.2f}")
     return "\n".join(lines)

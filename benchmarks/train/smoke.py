@@ -6,8 +6,9 @@ from pathlib import Path
 
 from benchmarks.train import dit, vae
 from benchmarks.train.data import write_shard
-from benchmarks.train.evaluate import evaluate, markdown
+from benchmarks.train.evaluate import Numbers, evaluate
 from benchmarks.train.export import export
+from benchmarks.train.tables import markdown
 from benchmarks.train.world import BASE_SHAPE
 
 
@@ -21,6 +22,7 @@ def smoke(work: Path) -> None:
     assert again.step > first.step, "the second session did not go on where the first ended"
     folder = work / "pipeline"
     size = export(work, folder)
-    result = evaluate(folder, number=2, number_i2v=1, num_steps=2, sheets=work)
+    few = Numbers(t2v=2, i2v=1, large=0, long=0, pinned=1, control=0, checks=4)
+    result = evaluate(folder, few, num_steps=2, sheets=work)
     print(markdown(result))
     print(f"smoke run passed: {again.step} transformer steps, folder of {size / 1e6:.1f} MB")

@@ -96,7 +96,7 @@ def test_doctor_finds_this_machine_able(run: Any) -> None:
 def test_gc_deletes_old_latents_and_leftovers_only(run: Any, tmp_path: Path) -> None:
     old = time.time() - 10 * 86400
     names = [
-        "a.mp4", "a.mp4.latents.safetensors", "b.mp4.part", "notes.part", "new.mp4.part",
+        "a.mp4", "a.mp4.latents.safetensors", "b.mp4.1a2b.part", "notes.part", "new.mp4.part",
         "lora.safetensors",
     ]  # fmt: skip
     for name in names:
@@ -104,7 +104,8 @@ def test_gc_deletes_old_latents_and_leftovers_only(run: Any, tmp_path: Path) -> 
         if not name.startswith("new"):
             os.utime(tmp_path / name, (old, old))
     shown = run("gc", ".", "--dry-run", "--json", "--home", tmp_path / "home").last
-    assert {item["path"] for item in shown["items"]} == {"a.mp4.latents.safetensors", "b.mp4.part"}
+    gone = {"a.mp4.latents.safetensors", "b.mp4.1a2b.part"}
+    assert {item["path"] for item in shown["items"]} == gone
     assert len(list(tmp_path.iterdir())) == len(names)
     assert run("gc", ".", "--home", tmp_path / "home").code == 0
     left = {path.name for path in tmp_path.iterdir()}

@@ -83,7 +83,7 @@ def test_lora_counts_partial_and_none(tmp_path: Path) -> None:
     path = lora(tmp_path / "partial.safetensors", names)
     clip = run.run(make_plan(T2V, loras=[path]))
     assert [(item["matched"], item["unmatched"]) for item in clip.trace.loras] == [(1, 1)]
-    assert [item.field for item in clip.trace.adjustments] == ["loras"]
+    assert [item["field"] for item in clip.recipe["adjustments"]] == ["loras"]
     with pytest.raises(BadRequest, match="strict"):
         run.run(make_plan(T2V, loras=[path], strict=True))
     none = lora(tmp_path / "none.safetensors", {"blocks.9.attn1.to_q": (48, 48)})

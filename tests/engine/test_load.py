@@ -264,6 +264,8 @@ def test_cache_and_loading_are_without_the_network(
         "assert not constants.HF_HUB_OFFLINE\n"
         "folder = vidgen.hub.cached_folder('owner/name')\n"
         "print(vidgen.hub.cached_folder('owner/absent'), folder)\n"
+        "heavy = [name for name in ('httpx', 'huggingface_hub.hf_api') if name in sys.modules]\n"
+        "assert not heavy, heavy\n"
         "parts = vidgen.components.load_components(folder, 'float32', 'float32')\n"
         "parts.load_text_encoder()\n"
     )

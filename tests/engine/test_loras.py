@@ -12,12 +12,16 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from tests.engine.cases import Case, make_plan
+from vidgen.cli.show import plan_text
 from vidgen.clip import Trace
+from vidgen.engine import Engine
 from vidgen.errors import BadRequest, NotFound, Unsupported, VidgenError
 from vidgen.families import FAMILIES, family
-from vidgen.lora_files import check_lora_files, count_matches, expected_modules, inspect_lora
+from vidgen.lora_files import LoraMatch, count_matches, expected_modules, inspect_lora
 from vidgen.loras import applied, match, read_lora
-from vidgen.request import LoraSpec, parse_request
+from vidgen.request import parse_request
+from vidgen.request_values import LoraSpec
 from vidgen.tiny import tiny_components, tiny_model
 
 T2V = family("wan2.1-t2v")
@@ -182,6 +186,14 @@ def test_alpha_beside_diffusers_names_is_refused(tmp_path: Path) -> None:
         ours(write(tmp_path / "a.safetensors", made))
 
 
+@pytest.mark.parametrize("half", ["lora_A", "lora_B"])
+def test_half_a_layer_is_not_completed_with_random_numbers(half: str, tmp_path: Path) -> None:
+    made = tensors("transformer.")
+    made.pop(f"transformer.{LAYERS[0]}.{half}.weight")
+    with pytest.raises(BadRequest, match=f"for 1 layers, e.g. {LAYERS[0]}"):
+        ours(write(tmp_path / "a.safetensors", made))
+
+
 def test_the_low_expert_alone(tmp_path: Path) -> None:
     path = write(tmp_path / "a.safetensors", tensors(""))
     parts, trace = tiny_components(TWO), Trace()
@@ -217,7 +229,7 @@ KINDS = ("empty", "short header", "cut", "longer", "huge", "no JSON", "a list", 
 def test_damaged_files_are_one_sentence(how: str, tmp_path: Path) -> None:
     path = damaged(tmp_path / "a.safetensors", how)
     with pytest.raises(BadRequest, match="again") as caught:
-        check_lora_files(specs(path))
+        inspect_lora(path)
     assert caught.value.field == "loras"
     assert "\n" not in caught.value.message
     with pytest.raises(VidgenError):
@@ -237,7 +249,7 @@ def test_wrong_files_are_refused(tmp_path: Path) -> None:
     ]
     for path, error, words in cases:
         with pytest.raises(error, match=words):
-            check_lora_files(specs(path))
+            inspect_lora(path)
 
 
 def test_a_damaged_header_entry_is_one_sentence(tmp_path: Path) -> None:
@@ -267,9 +279,11 @@ def test_counts_without_torch_equal_those_with_it(tmp_path: Path) -> None:
         path = write(tmp_path / "a.safetensors", tensors(prefix, layers))
         (spec,) = specs(path)
         _, report = match(read_lora(diffusers.WanPipeline, path), expert, spec, "high")
-        counted = (report.matched, report.unmatched, report.examples)
-        assert count_matches(path, model) == counted
-        assert counted == (2, 3, ("blocks.0.norm2", "blocks.9.attn1.to_q", "layers.wq"))
+        found = count_matches(path, model)
+        assert found == LoraMatch(path, report.matched, report.unmatched, report.examples)
+        assert (found.matched, found.unmatched) == (2, 3)
+        assert found.examples == ("blocks.0.norm2", "blocks.9.attn1.to_q", "layers.wq")
+        assert found.adjustment() == report.adjustment()
 
 
 def test_checking_files_loads_neither_torch_nor_diffusers() -> None:
@@ -287,3 +301,21 @@ def test_the_file_is_read_as_it_is(tmp_path: Path) -> None:
     assert (str(facts.path), facts.ranks, facts.foreign) == (path, (4,), False)
     assert facts.modules == {f"transformer.{name}" for name in LAYERS}
     assert read_lora(diffusers.WanPipeline, path).tensors.keys() == load_file(path).keys()
+
+
+def test_the_plan_counts_what_matches_and_the_engine_does_not_repeat_it(tmp_path: Path) -> None:
+    case = Case(T2V, "t2v")
+    part = write(tmp_path / "part.safetensors", tensors("", (LAYERS[0], "blocks.9.attn1.to_q")))
+    made = make_plan(case, loras=[part], num_inference_steps=1)
+    assert made.lora_matches == (LoraMatch(part, 1, 1, ("blocks.9.attn1.to_q",)),)
+    assert [item.used for item in made.adjustments] == ["1 of 2 modules"]
+    assert "(1 of 2 modules match)" in plan_text(made)
+    clip = Engine(tiny_model(T2V), tiny_components(T2V)).run(made)
+    assert [item["used"] for item in clip.recipe["adjustments"]] == ["1 of 2 modules"]
+    with pytest.raises(BadRequest, match="strict"):
+        make_plan(case, loras=[part], strict=True)
+    with pytest.raises(BadRequest, match="matches none"):
+        make_plan(case, loras=[write(tmp_path / "no.safetensors", tensors("", ("x.y",)))])
+    foreign = write(tmp_path / "f.safetensors", tensors("diffusion_model.", ("blocks.0.cross.q",)))
+    told = make_plan(case, loras=[foreign])
+    assert (told.lora_matches, told.adjustments) == ((), ())

@@ -33,9 +33,11 @@ clip = run.run(make_plan(TOY, num_frames=5, num_inference_steps=1))
 long = clip.latents[:, :1].repeat(1, 481, 1, 1)
 for name, latents in (("warm", long[:, :21]), ("long", long)):
     path = Path(sys.argv[1]) / f"{name}.mp4"
+    made = {**clip.recipe["plan"], "num_frames": 4 * latents.shape[1] - 3}
+    saved = SavedLatents(latents, {**clip.recipe, "plan": made})
     with VideoWriter(path, width=64, height=64, fps=Fraction(16)) as writer:
         before = process.memory_info().rss
-        run.decode(SavedLatents(latents, clip.recipe), open_sink=lambda recipe: writer)
+        run.decode(saved, open_sink=lambda recipe: writer)
     print(writer.num_frames, process.memory_info().rss - before)
 """
 

@@ -8,11 +8,12 @@ import torch
 from diffusers import WanPipeline
 
 from benchmarks.train.__main__ import SHIPPED
+from benchmarks.train.captions import NUM_TEMPLATES, caption
 from benchmarks.train.data import SHIPPED_BASIS
 from benchmarks.train.detector import detect
-from benchmarks.train.evaluate import image_to_video, text_to_video
 from benchmarks.train.export import MAX_BYTES, load_t2v
 from benchmarks.train.latents import Basis
+from benchmarks.train.stock import image_to_video, text_to_video
 from benchmarks.train.vae import psnr, round_trip
 from benchmarks.train.world import Scene, draw_path, render
 
@@ -60,3 +61,37 @@ def test_a_first_picture_is_kept(pipeline: WanPipeline, clip: np.ndarray) -> Non
     (moved,) = image_to_video(pipeline, [PROMPT], [clip[0]], num_steps=4)
     gap = torch.from_numpy(moved[0] * 2 - 1), torch.from_numpy(clip[0] * 2 - 1)
     assert psnr(*gap) > 27
+
+
+def test_unknown_words_make_a_clip_all_the_same(pipeline: WanPipeline) -> None:
+    odd = [
+        "",
+        "zeppelin",
+        "\u8d64\u3044\u30dc\u30fc\u30eb \U0001f534 caf\u00e9",
+        "!!! ,,, 42",
+        "red ball " * 100,
+        "a big red ball moves quickly left over the lawn , photorealistic , 8k",
+    ]
+    clips = list(text_to_video(pipeline, odd, num_steps=1))
+    assert len(clips) == len(odd)
+    assert all(np.isfinite(clip).all() for clip in clips)
+
+
+@pytest.mark.slow
+def test_every_wording_says_the_same(pipeline: WanPipeline) -> None:
+    rng = np.random.default_rng(1)
+    wordings = [caption(SCENE, rng, template) for template in range(NUM_TEMPLATES)]
+    for clip in text_to_video(pipeline, wordings, num_steps=12):
+        reading = detect(clip)
+        assert (reading.colour, reading.background) == ("red", "grass")
+        assert (reading.motion, reading.speed) == ("left", "quickly")
+
+
+def test_a_word_more_changes_little_and_a_colour_changes_the_clip(pipeline: WanPipeline) -> None:
+    texts = [PROMPT, "nice " + PROMPT, PROMPT.replace("red", "green")]
+    same, extra, other = (
+        next(text_to_video(pipeline, [text], num_steps=8, seed=3)) for text in texts
+    )
+    assert detect(extra).colour == "red"
+    assert detect(other).colour == "green"
+    assert np.abs(same - extra).mean() < np.abs(same - other).mean()

@@ -8,11 +8,11 @@ import torch
 
 from benchmarks.train import dit, vae
 from benchmarks.train.data import draw_batch, open_shards, write_shard
-from benchmarks.train.evaluate import image_to_video, text_to_video, wilson
 from benchmarks.train.export import export, load_model, load_t2v
 from benchmarks.train.forward import velocity
 from benchmarks.train.grow import copy_grown
 from benchmarks.train.optim import Average, orthogonalise
+from benchmarks.train.stock import image_to_video, text_to_video
 from benchmarks.train.world import BASE_SHAPE
 
 
@@ -131,10 +131,3 @@ def test_the_average_lies_between_old_and_new_weights() -> None:
     mean = average.weights()["weight"]
     assert (mean > old).all()
     assert (mean < layer.weight + 1e-6).all()
-
-
-def test_wilson_s_interval_holds_the_share_and_stays_within_bounds() -> None:
-    low, high = wilson(90, 96)
-    assert 0.86 < low < 90 / 96 < high < 0.98
-    assert wilson(0, 10)[0] == 0.0
-    assert wilson(10, 10)[1] == 1.0

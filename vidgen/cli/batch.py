@@ -93,7 +93,7 @@ def batch(
     items = make_items(
         settings.request(), read_prompts(file), find_images(images), read_grid(grid or []), seed
     )
-    jobs = _plan_all(items, manifest, device.profile, out, must_fit=not dry_run)
+    jobs = _plan_all(items, manifest, device.profile, out, template, must_fit=not dry_run)
     todo = [job for job in jobs if job.done is None]
     check_room([job.plan for job in todo], out.absolute())
     if dry_run:
@@ -126,6 +126,7 @@ def _plan_all(
     manifest: Manifest,
     device: DeviceProfile,
     folder: Path,
+    template: str,
     *,
     must_fit: bool,
 ) -> list[Job]:
@@ -134,7 +135,7 @@ def _plan_all(
     for item in items:
         try:
             made = plan(item.request, device)
-            new_writer(folder / f"x{_suffix(made)}", plan_facts(made))
+            new_writer(clip_paths(None, template, made, folder=folder)[0], plan_facts(made))
             if must_fit:
                 made.check_fits()
         except VidgenError as error:
@@ -142,12 +143,6 @@ def _plan_all(
             raise
         jobs.append(Job(item, made, manifest.file_of(item)))
     return jobs
-
-
-def _suffix(made: Plan) -> str:
-    from vidgen.media import PROFILES
-
-    return PROFILES[made.request.format].suffix
 
 
 def _make(

@@ -4,9 +4,11 @@ import csv
 import io
 import itertools
 import json
+import math
+import re
 import secrets
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from glob import glob
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from vidgen.request import VideoRequest, canonical_names, parse_request
 from vidgen.settings import listed, outweighed
 
 MANIFEST = "batch.jsonl"
+MAX_CELLS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,7 @@ class Item:
     """One clip of a batch.
 
     id     names its content: the canonical request and the files that it reads
-    where  the line of the batch file, for messages
+    where  the line of the batch file, for messages; all of them where several say the same
     """
 
     id: str
@@ -39,8 +42,6 @@ def read_prompts(file: Path) -> list[tuple[str, dict[str, Any]]]:
 
     Returns  (where, fields) a line; empty lines and, in .txt, those that begin with # are left out
     """
-    if not file.is_file():
-        raise NotFound(f"The batch file {file} does not exist.")
     reader = {".txt": _text, ".jsonl": _json_lines, ".csv": _csv}.get(file.suffix.lower())
     if reader is None:
         raise BadRequest(f"{file} must end in .txt, .jsonl or .csv.")
@@ -55,18 +56,18 @@ def read_prompts(file: Path) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _text(content: str, _file: Path) -> list[tuple[int, dict[str, Any]]]:
-    lines = enumerate((line.strip() for line in content.splitlines()), start=1)
+    lines = enumerate((line.strip() for line in content.split("\n")), start=1)
     return [(n, {"prompt": line}) for n, line in lines if line and not line.startswith("#")]
 
 
 def _json_lines(content: str, file: Path) -> list[tuple[int, dict[str, Any]]]:
     found = []
-    for number, line in enumerate(content.splitlines(), start=1):
+    for number, line in enumerate(content.split("\n"), start=1):
         if not line.strip():
             continue
         try:
             data = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BadRequest(f"{file.name}:{number} is not JSON: {error}.") from None
         if not isinstance(data, dict):
             raise BadRequest(f"{file.name}:{number} must be an object of fields, e.g. "
@@ -76,14 +77,21 @@ def _json_lines(content: str, file: Path) -> list[tuple[int, dict[str, Any]]]:
 
 
 def _csv(content: str, file: Path) -> list[tuple[int, dict[str, Any]]]:
-    reader = csv.DictReader(io.StringIO(content))
-    found = []
-    for row in reader:
-        if None in row or None in row.values():
-            raise BadRequest(f"{file.name}:{reader.line_num} has another number of cells than the "
-                             "header.")  # fmt: skip
-        found.append((reader.line_num, {k.strip(): v for k, v in row.items() if v != ""}))
-    return found
+    reader = csv.reader(io.StringIO(content), strict=True)
+    try:
+        rows = [(reader.line_num, row) for row in reader if row]
+    except csv.Error as error:
+        raise BadRequest(f"{file.name}:{reader.line_num} is not CSV: {error}.") from None
+    head = [name.strip() for name in rows[0][1]] if rows else []
+    if "" in head or len(set(head)) < len(head):
+        raise BadRequest(f"{file.name}:{rows[0][0]} must name every column, each by another name.")
+    for number, row in rows:
+        if len(row) != len(head):
+            raise BadRequest(f"{file.name}:{number} has {len(row)} cells, the header {len(head)}.")
+    return [
+        (number, {name: cell for name, cell in zip(head, row, strict=True) if cell != ""})
+        for number, row in rows[1:]
+    ]
 
 
 def read_grid(texts: Iterable[str]) -> list[dict[str, str]]:
@@ -94,18 +102,33 @@ def read_grid(texts: Iterable[str]) -> list[dict[str, str]]:
         if not equals or not key or not values:
             raise BadRequest(f"grid={text!r} is not KEY=A,B, e.g. cfg=1,3,5 or seed=1..4.",
                              field="grid")  # fmt: skip
-        axes.append([(key.replace("-", "_"), value) for value in _listed(values)])
-    keys = [axis[0][0] for axis in axes]
+        axes.append((key.replace("-", "_"), _listed(text, values)))
+    keys = [key for key, _ in axes]
     if len(set(keys)) < len(keys):
         raise BadRequest(f"The grid names {', '.join(keys)}; name each once.", field="grid")
-    return [dict(combination) for combination in itertools.product(*axes)]
+    count = math.prod(len(values) for _, values in axes)
+    if count > MAX_CELLS:
+        raise BadRequest(f"The grid has {count:,} cells; give at most {MAX_CELLS:,}.", field="grid")
+    return [
+        dict(zip(keys, map(str, cell), strict=True))
+        for cell in itertools.product(*(values for _, values in axes))
+    ]
 
 
-def _listed(values: str) -> list[str]:
-    first, dots, last = values.partition("..")
-    if dots and first.lstrip("-").isdigit() and last.lstrip("-").isdigit():
-        return [str(number) for number in range(int(first), int(last) + 1)]
-    return [value.strip() for value in values.split(",") if value.strip()]
+def _listed(text: str, values: str) -> Sequence[object]:
+    """Return the values of one text of a grid.
+
+    Raises  BadRequest when there is none
+    """
+    match = re.fullmatch(r"(-?[0-9]{1,18})\.\.(-?[0-9]{1,18})", values)
+    found: Sequence[object] = (
+        range(int(match[1]), int(match[2]) + 1)
+        if match is not None
+        else [value.strip() for value in values.split(",") if value.strip()]
+    )
+    if not found:
+        raise BadRequest(f"grid={text!r} gives no value; write e.g. seed=1..4.", field="grid")
+    return found
 
 
 def find_images(pattern: str | None) -> list[str]:
@@ -150,7 +173,10 @@ def make_items(
             one = parse_request({**request.given(), "n": 1, "seed": request.seed + index})
             content = {**one.given(), "files": file_fingerprints(one)}
             item = Item(request_id(content), where, with_absolute_paths(one))
-            items.setdefault(item.id, item)
+            same = items.get(item.id)
+            if same is not None:
+                item = replace(same, where=f"{same.where}, {where}")
+            items[item.id] = item
     return list(items.values())
 
 
@@ -159,12 +185,20 @@ class Manifest:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / MANIFEST
-        self._lines = _read_lines(self.path)
+        self._lines, self._torn = _read_lines(self.path)
 
     def seed(self) -> int:
         """Return the batch's drawn seed: an earlier run's, so that its items are found again."""
         drawn = [line["seed"] for line in self._lines if "seed" in line]
-        return int(drawn[0]) if drawn else secrets.randbits(31)
+        if not drawn:
+            return secrets.randbits(31)
+        seed = drawn[0]
+        if type(seed) is not int or seed < 0:
+            raise BadRequest(
+                f"{self.path} gives seed={seed!r}, which is none; mend that line or choose another "
+                "--out."
+            )
+        return seed
 
     def keep_seed(self, seed: int) -> None:
         """Note the seed before the first item."""
@@ -173,8 +207,10 @@ class Manifest:
 
     def file_of(self, item: Item) -> Path | None:
         """Return the file of a finished item if it is still there."""
-        names = [line["file"] for line in self._lines if line.get("id") == item.id]
-        path = self.path.parent / names[-1] if names else None
+        names = [
+            line["file"] for line in self._lines if line.get("id") == item.id and "file" in line
+        ]
+        path = self.path.parent / str(names[-1]) if names else None
         return path if path is not None and path.exists() else None
 
     def add(self, item: Item, path: Path) -> None:
@@ -185,16 +221,18 @@ class Manifest:
     def _add(self, line: dict[str, Any]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            file.write("\n" * self._torn + json.dumps(line, ensure_ascii=False) + "\n")
+        self._torn = False
         self._lines.append(line)
 
 
-def _read_lines(path: Path) -> list[dict[str, Any]]:
-    """Read a manifest; a last line that a kill cut off does not count."""
+def _read_lines(path: Path) -> tuple[list[dict[str, Any]], bool]:
+    """Read a manifest and whether its last line was cut off by a kill; such lines do not count."""
+    content = path.read_bytes() if path.is_file() else b""
     lines = []
-    for text in path.read_text("utf-8").splitlines() if path.is_file() else ():
+    for text in content.split(b"\n"):
         try:
             lines.append(json.loads(text))
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
-    return [line for line in lines if isinstance(line, dict)]
+    return [line for line in lines if isinstance(line, dict)], content[-1:] not in (b"", b"\n")

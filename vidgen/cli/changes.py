@@ -14,7 +14,7 @@ _PLANNED = (
     "task", "width", "height", "num_frames", "num_inference_steps", "steps", "scheduler",
     "flow_shift", "guidance_scale", "guidance_scale_2", "guided", "boundary_ratio",
     "negative_prompt", "prefix_frames", "strength", "conditioning_scale", "fit", "attention",
-    "attention_backend", "dtype", "vae_dtype", "vae_tiling",
+    "attention_backend", "sparse", "dtype", "vae_dtype", "vae_tiling",
 )  # fmt: skip
 
 

@@ -12,7 +12,8 @@ from vidgen.cli.place import CUDA, home_of, settings_of
 from vidgen.cli.report import Reporter, table
 from vidgen.errors import BadRequest, VidgenError
 from vidgen.models import DEFAULT_MODEL, resolve
-from vidgen.request import explain, fields
+from vidgen.request import fields
+from vidgen.request_names import explain
 from vidgen.settings import OWN, PREFIX, PROJECT_FILE, Setting, Settings, write_setting
 
 config = App(name="config", help="Show and set defaults, and where each comes from.")

@@ -53,13 +53,13 @@ def decode(
     Only the model's VAE is loaded. The latents stay where they are; vidgen gc removes old ones.
     """
     recipe = recipe_of(latents)
-    check_stills(sheet, None)
     settings = settings_of(common, running.given())
     device = find_device(settings, home_of(common), only_planning=False)
     reporter = Reporter(common)
     facts = _facts(recipe, out, format, crf)
     target = out or _meant_path(latents, facts["profile"])
     new_writer(target, facts)
+    check_stills([target], sheet)
     row = resolve(model or recipe["request"].get("model", recipe["plan"]["model"]))
     with stoppable(speak=reporter.for_people) as cancel, reporter.working():
         made = _decode(

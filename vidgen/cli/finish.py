@@ -93,7 +93,8 @@ def _default_target(file: Path, profile: str | None) -> Path:
 def _trim(text: str | None) -> tuple[float, float | None] | None:
     if text is None:
         return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)?\s*-\s*(\d+(?:\.\d+)?)?", text.strip())
+    time = r"(\d{1,9}(?:\.\d+)?)?"
+    match = re.fullmatch(rf"{time}\s*-\s*{time}", text.strip())
     if match is None or (match[1] is None and match[2] is None):
         raise BadRequest(f"trim={text!r} is not a part; write 1.5-3, 1.5- or -3.", field="trim")
     return float(match[1] or 0), None if match[2] is None else float(match[2])
@@ -102,7 +103,7 @@ def _trim(text: str | None) -> tuple[float, float | None] | None:
 def _size(text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
-    match = re.fullmatch(r"(\d+)[xX*](\d+)", text.strip())
+    match = re.fullmatch(r"(\d{1,6})[xX*](\d{1,6})", text.strip())
     if match is None:
         raise BadRequest(f"size={text!r} is not WIDTHxHEIGHT, e.g. 832x480.", field="size")
     return int(match[1]), int(match[2])

@@ -82,10 +82,10 @@ def _is_ours(path: Path) -> bool:
     """Whether a leftover was to become a file or a folder of frames of ours."""
     if path.is_dir():
         return (path / "frame_000000.png").is_file()
-    return Path(path.stem).suffix in _OURS
+    return not _OURS.isdisjoint(path.suffixes)
 
 
-_OURS = (".mp4", ".mkv", ".mov", ".webm", ".gif", ".png", ".webp", ".safetensors")
+_OURS = {".mp4", ".mkv", ".mov", ".webm", ".gif", ".png", ".webp", ".safetensors"}
 
 
 def _size(path: Path) -> int:

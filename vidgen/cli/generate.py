@@ -29,7 +29,8 @@ from vidgen.cli.place import Device, find_device, home_of, settings_of
 from vidgen.cli.report import Reporter
 from vidgen.cli.show import plan_text
 from vidgen.cli.stills import check_stills, save_sheet
-from vidgen.errors import BadRequest, NotFound
+from vidgen.errors import BadRequest
+from vidgen.media.disk import check_folder
 from vidgen.plan import Plan, plan
 from vidgen.request import VideoRequest, parse_request
 from vidgen.settings import Settings
@@ -78,7 +79,6 @@ def generate(
     request = request_with_format(settings, out)
     template = settings.own("name_template", DEFAULT_TEMPLATE)
     check_template(template)
-    check_stills(sheet, preview_file)
     home = home_of(common)
     device = find_device(settings, home, only_planning=dry_run)
     reporter = Reporter(common)
@@ -88,16 +88,18 @@ def generate(
 
         inputs = load_inputs(request)
     made_plan = plan(request, device.profile, inputs)
+    paths = clip_paths(out, template, made_plan, folder=Path())
+    for path in paths:
+        new_writer(path, plan_facts(made_plan))
     if dry_run:
         reporter.answer({"event": "plan", "dry_run": True, "plan": made_plan.as_dict()},
                         plan_text(made_plan))  # fmt: skip
         return
-    paths = clip_paths(out, template, made_plan, folder=Path())
     refuse_kept_latents(paths)
-    for path in paths:
-        new_writer(path, plan_facts(made_plan))
     made_plan.check_fits()
     check_room([made_plan], paths[0].absolute().parent)
+    check_folder(paths[0].absolute().parent)
+    check_stills(paths, sheet, preview_file)
     _tell(reporter, made_plan, device)
     with stoppable(speak=reporter.for_people) as cancel, reporter.working():
         maker = Maker(device, home, reporter, cancel, offline=settings.switch("offline"))
@@ -120,8 +122,6 @@ def _add_prompt(given: dict[str, Any], prompt: str | None, file: Path | None) ->
     if prompt is not None:
         given["prompt"] = prompt
     elif file is not None:
-        if not file.is_file():
-            raise NotFound(f"The prompt file {file} does not exist.", field="prompt")
         try:
             given["prompt"] = file.read_text("utf-8").strip()
         except UnicodeDecodeError:
@@ -159,35 +159,37 @@ def _make_all(
     """Make every clip of the plan; those that are finished stay when a later one fails."""
     made: list[Made] = []
     try:
-        for index, path in enumerate(paths):
-            item = maker.make(
-                made_plan,
-                path,
-                index=index,
-                clip=index + 1,
-                clips=len(paths),
-                inputs=inputs,
-                with_sheet=sheet is not None,
-                preview=preview,
-            )
-            made.append(item)
-            reporter.emit("clip", clip=index + 1, clips=len(paths), **item.as_dict())
-            reporter.adjustments(_found_while_running(item, made_plan))
+        try:
+            for index, path in enumerate(paths):
+                item = maker.make(
+                    made_plan,
+                    path,
+                    index=index,
+                    clip=index + 1,
+                    clips=len(paths),
+                    inputs=inputs,
+                    with_sheet=sheet is not None,
+                    preview=preview,
+                )
+                made.append(item)
+                reporter.emit("clip", clip=index + 1, clips=len(paths), **item.as_dict())
+                reporter.adjustments(_found_while_running(item, made_plan))
+        finally:
+            _save_sheet(sheet, made, made_plan, reporter)
     except BaseException:
         if made:
             reporter.warn(", ".join(str(item.path) for item in made), "finished")
         raise
-    finally:
-        frames = [(item, item.sheet) for item in made if item.sheet is not None]
-        if sheet is not None and frames:
-            save_sheet(
-                sheet,
-                [kept for _, kept in frames],
-                [item.recipe for item, _ in frames],
-                made_plan.fps,
-            )
-            reporter.emit("sheet", path=str(sheet))
     return made
+
+
+def _save_sheet(sheet: Path | None, made: list[Made], made_plan: Plan, reporter: Reporter) -> None:
+    frames = [(item, item.sheet) for item in made if item.sheet is not None]
+    if sheet is None or not frames:
+        return
+    kept, recipes = [kept for _, kept in frames], [item.recipe for item, _ in frames]
+    save_sheet(sheet, kept, recipes, made_plan.fps)
+    reporter.emit("sheet", path=str(sheet))
 
 
 def _found_while_running(item: Made, made_plan: Plan) -> list[Any]:

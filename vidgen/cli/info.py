@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from vidgen.cli.options import Common, CommonOf, flowing
 from vidgen.cli.recipes import is_latents, recipe_of
 from vidgen.cli.report import Reporter, pairs
-from vidgen.errors import BadMedia, NotFound, VidgenError
+from vidgen.errors import BadMedia, VidgenError
 
 _STILLS = (".png", ".jpg", ".jpeg", ".webp")
 
@@ -29,8 +29,6 @@ def info(
     common: CommonOf = Common(),  # noqa: B008 - frozen
 ) -> int:
     """Show how a file was made and what is in it."""
-    if not file.exists():
-        raise NotFound(f"{file} does not exist.")
     reporter = Reporter(common)
     stream = _stream(file)
     try:

@@ -4,6 +4,8 @@ A command's module is imported when the command is run, so that `vidgen --help` 
 command returns nothing (exit code 0) or an exit code.
 """
 
+import errno
+import io
 import json
 import os
 import sys
@@ -11,7 +13,7 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError, Parameter
 
-from vidgen.errors import BadRequest, Cancelled, VidgenError
+from vidgen.errors import BadRequest, Cancelled, DoesNotFit, NotFound, VidgenError
 
 _ABOUT = (
     "One video request on one device, from the prompt to the clip.\n\n"
@@ -28,8 +30,10 @@ _COMMANDS = (
     ("info", "Show how a file was made and what is in it."),
     ("repeat", "Make a file's clip again from the recipe inside it, and compare."),
     ("finish", "Trim, interpolate, scale, give sound or another format to a clip."),
+    ("compare", "Compare clips: figures, and a video that shows them in step."),
     ("models", "List, check and fetch models; legal sizes."),
     ("loras", "List LoRAs and check which of a model's layers they match."),
+    ("budgets", "Measure how sparse attention is best divided among a model's heads."),
     ("doctor", "Check this machine: libraries, GPU, ffmpeg, disk, colours."),
     ("config", "Show and set defaults, and where each comes from."),
     ("gc", "Delete old latents, leftovers and caches."),
@@ -61,6 +65,7 @@ def program(words: Sequence[str]) -> App:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    _mend_streams()
     try:
         result = program(words)(
             words, exit_on_error=False, print_error=False, result_action="return_value"
@@ -74,9 +79,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _leave_quietly()
     except KeyboardInterrupt:
         return _fail(Cancelled("Aborted."), words)
+    except OSError as error:
+        return _fail(_from_system(error), words)
     except Exception as error:  # noqa: BLE001 - the last resort; -v shows the traceback
         return _fail(_unexpected(error), words)
     return result if isinstance(result, int) else 0
+
+
+def _mend_streams() -> None:
+    """Have every text go through: a closed stream swallows it, a narrow encoding escapes it."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - kept
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _from_system(error: OSError) -> VidgenError:
+    """Word what the system says of a file: it knows best what cannot be opened or written."""
+    made: VidgenError
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        made = DoesNotFit("The disk is full; free space and try again.")
+    elif error.filename is None:
+        return _unexpected(error)
+    else:
+        name = os.fsdecode(error.filename)
+        if isinstance(error, FileNotFoundError):
+            made = NotFound(f"{name} does not exist.")
+        else:
+            shown = name if len(name) <= 100 else f"{name[:97]}..."
+            made = BadRequest(f"{shown!r} cannot be used: {error.strerror}.", code="bad_path")
+    made.__cause__ = error
+    return made
 
 
 def _unexpected(error: Exception) -> VidgenError:
@@ -97,11 +132,11 @@ def _fail(error: VidgenError, words: Sequence[str]) -> int:
             import traceback
 
             traceback.print_exception(error)
-        if "--json" in words:
-            print(json.dumps({"error": error.as_dict()}, ensure_ascii=False), flush=True)
+        if {"--json", "--json=true"} & set(words):
+            print(json.dumps({"error": error.as_dict()}), flush=True)
         else:
             print(f"vidgen: {error.message}", file=sys.stderr, flush=True)
-    except BrokenPipeError:
+    except OSError:  # nobody reads along, or the disk of the output is full
         return _leave_quietly()
     return error.exit_code
 

@@ -146,6 +146,11 @@ class Maker:
             latents = None
         return Made(path, latents, made.recipe, output.sheet)
 
+    def denoise_only(self, plan: Plan, on: Callable[[Event], None]) -> None:
+        """Run a plan for what is seen on the way; its frames are thrown away."""
+        engine = self.engine(plan)
+        engine.run(plan, on=on, cancel=self._cancel, previews=False, open_sink=lambda _: _Nowhere())
+
     def _listener(
         self, plan: Plan, clip: int, clips: int, preview: Path | None
     ) -> Callable[[Event], None]:
@@ -160,6 +165,16 @@ class Maker:
                 self._reporter.emit("preview", path=str(preview), step=event.step)
 
         return listen
+
+
+class _Nowhere:
+    """A sink that keeps nothing."""
+
+    def write(self, frames: Any) -> None:
+        """Forget the frames."""
+
+    def abort(self) -> None:
+        """There is nothing to throw away."""
 
 
 class ClipFile:

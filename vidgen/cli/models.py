@@ -12,7 +12,7 @@ from vidgen.errors import BadRequest, NotFound, Unsupported
 from vidgen.families import TASK_WORDS, Family
 from vidgen.hub import cached_folder, fetch
 from vidgen.models import DEFAULT_MODEL, KNOWN, TOYWORLD_FOLDER, Model, refuse_pickles, resolve
-from vidgen.request import RESOLUTIONS
+from vidgen.request_names import RESOLUTIONS
 from vidgen.sizing import legal_size, token_grid
 from vidgen.weights_file import safetensors_header
 

@@ -2,13 +2,16 @@
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 from vidgen.errors import BadRequest
 from vidgen.media import PROFILES, safe_name
+from vidgen.media.disk import check_name
 from vidgen.plan import Plan
 
 DEFAULT_TEMPLATE = "{date}_{id}_{seed}"
@@ -22,11 +25,12 @@ def request_id(request: Mapping[str, Any]) -> str:
 
 
 def check_template(template: str) -> None:
-    """Refuse a template that names something unknown.
+    """Refuse a template that cannot be filled in with any clip.
 
     Raises  BadRequest
     """
-    _filled(template, dict.fromkeys(PLACEHOLDERS, ""))
+    numbers = ("seed", "index", "width", "height")
+    _filled(template, {name: 1 if name in numbers else "-" for name in PLACEHOLDERS})
 
 
 def named_after(template: str, plan: Plan, index: int) -> str:
@@ -47,8 +51,15 @@ def named_after(template: str, plan: Plan, index: int) -> str:
 
 def _filled(template: str, values: Mapping[str, Any]) -> str:
     try:
+        for text, name, layout, _ in Formatter().parse(template):
+            if "/" in text:
+                raise ValueError("it names a file, not a folder")
+            if name is not None and name not in values:
+                raise ValueError(f"{name!r} is unknown")
+            if re.search(r"[{]|\d{4}", layout or ""):
+                raise ValueError(f"{layout!r} is no short layout")
         return template.format_map(values)
-    except (KeyError, ValueError, IndexError, AttributeError) as error:
+    except ValueError as error:
         known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
         raise BadRequest(
             f"name_template={template!r} cannot be filled in ({error}); it takes {known}.",
@@ -64,6 +75,8 @@ def clip_paths(out: Path | None, template: str, plan: Plan, *, folder: Path) -> 
     """
     suffix = PROFILES[plan.request.format].suffix
     count = len(plan.seeds)
+    if out is not None:
+        check_name(out)
     if out is not None and count == 1:
         return [out]
     if out is not None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 from cyclopts import Group, Parameter
 from pydantic.fields import FieldInfo
 
-from vidgen.request import RESOLUTIONS, aliases_of, fields, group_of
+from vidgen.request import aliases_of, fields, group_of
+from vidgen.request_names import RESOLUTIONS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

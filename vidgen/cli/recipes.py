@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from vidgen.errors import NotFound
+from vidgen.media import read_recipe
+from vidgen.media.source import existing_file
 from vidgen.recipe import latents_recipe, parse_recipe
+from vidgen.recipe_check import check_recipe
 
 
 def is_latents(path: Path) -> bool:
@@ -17,10 +19,7 @@ def recipe_of(path: Path) -> dict[str, Any]:
 
     Raises  NotFound, BadMedia
     """
-    if not path.exists():
-        raise NotFound(f"{path} does not exist.")
-    if is_latents(path):
-        return parse_recipe(latents_recipe(path), str(path))
-    from vidgen.media import read_recipe
-
-    return parse_recipe(read_recipe(path), str(path))
+    text = latents_recipe(existing_file(path)) if is_latents(path) else read_recipe(path)
+    recipe = parse_recipe(text, str(path))
+    check_recipe(recipe, str(path))
+    return recipe

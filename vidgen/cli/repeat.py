@@ -29,6 +29,7 @@ from vidgen.cli.report import Reporter
 from vidgen.errors import BadRequest
 from vidgen.inputs import load_inputs
 from vidgen.media import PROFILES
+from vidgen.media.disk import check_folder
 from vidgen.plan import plan
 from vidgen.request import VideoRequest, canonical_names, parse_request
 from vidgen.settings import listed, outweighed
@@ -76,6 +77,7 @@ def repeat(
     new_writer(target, plan_facts(made_plan))
     made_plan.check_fits()
     check_room([made_plan], target.absolute().parent)
+    check_folder(target.absolute().parent)
     reporter.emit("plan", plan=made_plan.as_dict(), device=device.torch_name)
     reporter.adjustments(made_plan.adjustments)
     if device.note:

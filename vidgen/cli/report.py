@@ -44,12 +44,12 @@ class Reporter:
         """Print one JSON line, when that is asked for."""
         if self.json:
             line = {"event": event, **data}
-            print(json.dumps(line, ensure_ascii=False, default=str), flush=True)
+            print(json.dumps(line, default=str), flush=True)
 
     def answer(self, data: dict[str, Any], text: str) -> None:
         """Print the one result of a command: data for programs, text for people."""
         if self.json:
-            print(json.dumps(data, ensure_ascii=False, default=str), flush=True)
+            print(json.dumps(data, default=str), flush=True)
         else:
             self.say(text)
 

@@ -30,8 +30,8 @@ def plan_text(plan: Plan) -> str:
         ("guidance", _guidance(plan)),
         ("prompt", f"{plan.prompt_tokens} of {plan.text_length} tokens"),
         ("inputs", _inputs(plan)),
-        ("loras", ", ".join(f"{item.path}:{item.weight}:{item.target}" for item in plan.loras)),
-        ("attention", f"{plan.attention}, {plan.attention_backend}: {plan.attention_reason}"),
+        ("loras", _loras(plan)),
+        ("attention", _attention(plan)),
         ("numbers", f"{plan.dtype}, VAE {plan.vae_dtype}, decode {_TILINGS[plan.vae_tiling]}, "
                     f"offload {plan.offload}"),
         ("fidelity", plan.fidelity),
@@ -59,6 +59,18 @@ def _steps(plan: Plan) -> str:
     return f"{plan.steps}{asked}, {plan.scheduler}, shift {plan.flow_shift:g}"
 
 
+def _attention(plan: Plan) -> str:
+    made = plan.attention
+    text = f"{made.summary}: {made.reason}"
+    if made.name == "dense":
+        return text
+    layers = ", ".join(str(layer) for layer in made.dense_layers) or "none"
+    return (
+        f"{text}; blocks {made.query_block}x{made.key_block}, dense above noise level "
+        f"{made.dense_above:.3f} and in layers {layers}"
+    )
+
+
 def _guidance(plan: Plan) -> str:
     if not plan.guided:
         return "off"
@@ -78,6 +90,16 @@ def _inputs(plan: Plan) -> str:
     ]  # fmt: skip
     texts = [f"{name} {_short(path)}" for name, path in named if path]
     return ", ".join([*texts, f"fit {plan.fit}"]) if texts else ""
+
+
+def _loras(plan: Plan) -> str:
+    counts = {
+        item.path: f" ({item.matched} of {item.matched + item.unmatched} modules match)"
+        for item in plan.lora_matches
+    }
+    return ", ".join(
+        f"{item.path}:{item.weight}:{item.target}{counts.get(item.path, '')}" for item in plan.loras
+    )
 
 
 def _short(path: str) -> str:

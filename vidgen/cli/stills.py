@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from vidgen.errors import BadRequest
 from vidgen.events import Preview
+from vidgen.media.disk import check_folder, check_target, part_of, remove
 from vidgen.recipe import recipe_text
 
 if TYPE_CHECKING:
@@ -69,17 +70,26 @@ def _stride(num_frames: int) -> int:
     return -(-num_frames // 9)
 
 
-def check_stills(sheet: Path | None, preview: Path | None) -> None:
+def check_stills(clips: list[Path], sheet: Path | None, preview: Path | None = None) -> None:
     """Refuse names that cannot be written, before the work begins.
 
-    Raises  BadRequest
+    clips   the files of the clips, whose names the stills must not take
+    Raises  BadRequest, DoesNotFit
     """
+    taken = {path.absolute() for path in clips}
     for name, path, known in (
         ("sheet", sheet, SHEET_SUFFIXES),
         ("preview_file", preview, PREVIEW_SUFFIXES),
     ):
-        if path is not None and path.suffix.lower() not in known:
+        if path is None:
+            continue
+        if path.suffix.lower() not in known:
             raise BadRequest(f"{name}={path} must end in {', '.join(known)}.", field=name)
+        if path.absolute() in taken:
+            raise BadRequest(f"{name}={path} is another file's name too; give its own.", field=name)
+        taken.add(path.absolute())
+        check_target(path)
+        check_folder(path.absolute().parent)
 
 
 def save_sheet(
@@ -111,18 +121,21 @@ def save_preview(path: Path, preview: Preview, fps: Fraction) -> None:
         )
         for frame in preview.frames
     ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
+    part = part_of(path)
     kind = path.suffix.lower()[1:].upper()
-    if kind == "PNG":
-        width, height = frames[0].size
-        strip = Image.new("RGB", (width * len(frames), height))
-        for index, frame in enumerate(frames):
-            strip.paste(frame, (index * width, 0))
-        strip.save(part, "PNG")
-    else:
-        milliseconds = round(1000 / fps)
-        frames[0].save(
-            part, kind, save_all=True, append_images=frames[1:], duration=milliseconds, loop=0
-        )
-    part.replace(path)
+    try:
+        if kind == "PNG":
+            width, height = frames[0].size
+            strip = Image.new("RGB", (width * len(frames), height))
+            for index, frame in enumerate(frames):
+                strip.paste(frame, (index * width, 0))
+            strip.save(part, "PNG")
+        else:
+            milliseconds = round(1000 / fps)
+            frames[0].save(
+                part, kind, save_all=True, append_images=frames[1:], duration=milliseconds, loop=0
+            )
+        part.replace(path)
+    except BaseException:
+        remove(part)
+        raise

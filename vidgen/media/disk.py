@@ -1,8 +1,64 @@
 """Files that appear whole at their name or not at all."""
 
 import os
+import re
+import secrets
 import shutil
+import tempfile
 from pathlib import Path
+
+from vidgen.errors import BadRequest, DoesNotFit
+
+_OF_FRAMES = re.compile(r"frame_\d{6}\.png|clip\.json|recipe\.json")
+
+
+def part_of(path: Path) -> Path:
+    """Return a name beside a file, to write it under until it is whole; no other run has it."""
+    return path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
+
+
+def check_name(path: Path) -> None:
+    """Raise BadRequest for a path, such as ".", that ends in no name."""
+    if not path.name:
+        raise BadRequest(f"{str(path)!r} is a folder; give a name in it.", field="out")
+
+
+def check_target(path: Path, *, is_folder: bool = False) -> None:
+    """Refuse a name at which something else stands than what may be replaced.
+
+    is_folder  a folder of frames is to be written, else a file
+    Raises     BadRequest
+    """
+    check_name(path)
+    if not path.exists():
+        return
+    if not is_folder and path.is_dir():
+        raise BadRequest(f"{str(path)!r} is a folder; give a name for a file.", field="out")
+    if is_folder and not path.is_dir():
+        raise BadRequest(
+            f"{str(path)!r} is a file and a folder of frames is to be written; give another name.",
+            field="out",
+        )
+    names = sorted(item.name for item in path.iterdir()) if is_folder else []
+    others = [name for name in names if not _OF_FRAMES.fullmatch(name)]
+    if others or (names and "clip.json" not in names):
+        raise BadRequest(
+            f"{str(path)!r} holds other files than a clip's frames (e.g. {(others or names)[0]}), "
+            "which would be lost; give another name.",
+            field="out",
+        )
+
+
+def check_folder(folder: Path, way_out: str = "choose another folder") -> None:
+    """Make a folder, or raise DoesNotFit now if nothing could be written there later."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise DoesNotFit(
+            f"{folder} cannot be written ({error.strerror}); {way_out}.", field="out"
+        ) from error
 
 
 def publish(part: Path, path: Path) -> None:

@@ -83,6 +83,11 @@ def frame_range(info: VideoInfo, trim: tuple[float, float | None] | None) -> tup
         return 0, info.num_frames
     first = round(trim[0] * info.fps)
     last = info.num_frames if trim[1] is None else round(trim[1] * info.fps)
+    if trim[0] < (info.num_frames / info.fps if trim[1] is None else trim[1]) and first == last:
+        raise BadRequest(
+            f"trim={trim[0]}..{trim[1]} holds no frame of the clip's {info.fps} a second.",
+            field="trim",
+        )
     if not 0 <= first < last <= info.num_frames:
         raise BadRequest(
             f"trim={trim[0]}..{trim[1]} is outside the clip's 0..{info.duration_seconds:.3f} s.",

@@ -12,7 +12,7 @@ from typing import Any
 from vidgen.adjustment import Adjustment
 from vidgen.errors import VidgenError
 from vidgen.media.container import AUDIO_FORMATS, FORMATS
-from vidgen.media.disk import file_address, publish, remove
+from vidgen.media.disk import check_target, file_address, part_of, publish, remove
 from vidgen.media.ffmpeg_run import CancelToken, ffmpeg_program, run_ffmpeg
 from vidgen.media.filters import Stream
 from vidgen.media.finish_job import (
@@ -68,9 +68,9 @@ def run_job(
 ) -> Finished:
     """Assemble the command line, run it, check the result and give it its name."""
     pictures = {"c:v": "copy"} if is_copy else picture_options(job)
-    part = job.target.with_name(job.target.name + ".part")
+    check_target(job.target, is_folder=not job.profile.suffix)
+    part = part_of(job.target)
     job.target.parent.mkdir(parents=True, exist_ok=True)
-    remove(part)
     written = file_address(part)
     if not job.profile.suffix:
         part.mkdir()

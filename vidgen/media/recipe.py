@@ -83,7 +83,7 @@ def is_json_object(text: str | None) -> bool:
         return False
     try:
         return isinstance(json.loads(text), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 

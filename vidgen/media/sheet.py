@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vidgen.errors import BadRequest
-from vidgen.media.disk import publish, remove, sync_file
+from vidgen.media.disk import check_target, part_of, publish, remove, sync_file
 from vidgen.media.recipe import make_tags
 from vidgen.media.sinks import Frame, packed_frame, to_integers
 
@@ -85,7 +85,8 @@ def save_image(
         raise BadRequest(f"{path.name}: 16 bits and a recipe are for PNG only; use .png.")
     tags = make_tags(recipe, None)
     pixels = np.asarray(image.convert("RGB") if hasattr(image, "convert") else image)
-    part = path.with_name(path.name + ".part")
+    check_target(path)
+    part = part_of(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         part.write_bytes(_encode(pixels, suffix, deep, tags.get("vidgen")))

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from vidgen.errors import BadOutput, BadRequest, DoesNotFit, VidgenError
-from vidgen.media.disk import publish, remove
+from vidgen.media.disk import check_target, part_of, publish, remove
 from vidgen.media.profiles import PROFILES, Profile, check_size, choose_crf, find_profile
 from vidgen.media.recipe import make_tags
 from vidgen.media.sinks import FileSink, Frame, GifSink, PngSink, Sink
@@ -23,7 +23,7 @@ __all__ = ["PROFILES", "VideoWriter"]
 class VideoWriter:
     """Streams frames into one file; used as a context manager.
 
-    On leaving the block the file is finished and takes its name at once (`name.part`, fsync,
+    On leaving the block the file is finished and takes its name at once (`name.*.part`, fsync,
     rename); when the block raises, no file is left and an earlier file of that name is untouched.
     """
 
@@ -61,7 +61,8 @@ class VideoWriter:
         _check_suffix(self.path, row)
         self._crf = choose_crf(row, crf)
         self._tags = make_tags(recipe, title)
-        self._part = self.path.with_name(self.path.name + ".part")
+        check_target(self.path, is_folder=not row.suffix)
+        self._part = part_of(self.path)
         self._sink: Sink | None = None
         self._started = False
         self._dtype: np.dtype[Any] | None = None

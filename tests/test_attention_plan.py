@@ -1,0 +1,127 @@
+"""What planning decides about attention: choices with reasons, refusals, adjustments, its cost."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from vidgen.attention_plan import noise_level
+from vidgen.device import cpu_profile, named
+from vidgen.errors import BadRequest
+from vidgen.plan import Plan, plan
+from vidgen.request import parse_request
+
+WAN = {"model": "wan2.1-t2v-1.3b", "prompt": "a cat"}
+TOY = {"model": "toyworld", "prompt": "a red ball"}
+CPU = cpu_profile(2, 2**34)
+
+
+def made(fields: dict[str, Any], device: str = "nvidia-h200", **changes: Any) -> Plan:
+    profile = CPU if device == "cpu" else named(device)
+    return plan(parse_request({**fields, **changes}), profile)
+
+
+def test_dense_is_the_default_and_golden() -> None:
+    found = made(WAN)
+    assert (found.attention.name, found.attention.backend) == ("dense", "sdpa")
+    assert found.attention.as_dict()["sparse"] == {}
+    assert found.fidelity.startswith("L0")
+
+
+def test_a_sparse_plan_is_complete() -> None:
+    found = made(WAN, attention="topk")
+    attention = found.attention
+    assert attention.backend == "triton"
+    assert attention.reason == "sm90, bfloat16, head dimension 128"
+    assert (attention.query_block, attention.key_block) == (128, 64)
+    assert attention.dense_layers == (0,)
+    assert attention.dense_above == pytest.approx(noise_level(0.2, found.flow_shift))
+    assert attention.layout(found.grid).tokens == 32760
+    assert found.fidelity.startswith("L2")
+    assert (
+        None
+        not in {
+            key: value for key, value in attention.as_dict()["sparse"].items() if key != "top_p"
+        }.values()
+    )
+    assert made(TOY, "cpu", attention="topk").attention.backend == "cpu"
+
+
+def test_the_work_of_a_sparse_run_is_counted_by_hand() -> None:
+    found = made(WAN, attention="topk", compensate="none", dense_steps=0.2)
+    dense = made(WAN)
+    share = found.estimate.flops["attention"] / dense.estimate.flops["attention"]
+    # 64 of 512 key blocks and the router's 1/512; layer 0 of 30 and 10 of 50 steps are dense.
+    layer = 1 / 30 + 29 / 30 * (64 / 512 + 0.5 / 256)
+    assert share == pytest.approx(0.2 + 0.8 * layer, rel=1e-6)
+    assert found.estimate.flops["linear"] == dense.estimate.flops["linear"]
+    assert found.estimate.seconds["denoise"].middle < dense.estimate.seconds["denoise"].middle
+
+
+def test_a_short_clip_stays_dense_and_says_so() -> None:
+    short = {"width": 256, "height": 256, "num_frames": 17}
+    found = made(WAN, attention="topk", **short)
+    assert found.attention.name == "dense"
+    (change,) = [item for item in found.adjustments if item.field == "attention"]
+    assert "below the floor of 8,192" in change.why
+    with pytest.raises(BadRequest, match="strict"):
+        made(WAN, attention="topk", strict=True, **short)
+    assert made(WAN, attention="topk", min_tokens=0, **short).attention.name == "topk"
+
+
+@pytest.mark.parametrize(
+    ("fields", "match", "field"),
+    [
+        ({"density": 0.2}, "density=0.2 does nothing with attention=dense", "density"),
+        ({"attention": "window", "top_p": 0.9}, "top_p=0.9 does nothing with", "top_p"),
+        ({"attention": "window", "compensate": "mean"}, "use attention=topk", "compensate"),
+        ({"budgets": "b.json"}, "budgets=b.json does nothing", "budgets"),
+        ({"attention": "topk", "dense_layers": "1,30"}, "outside 0..29", "dense_layers"),
+        ({"attention": "topk", "attention_backend": "cpu"}, "needs a CPU", "attention_backend"),
+        ({"attention": "topk", "attention_backend": "sdpa"}, "cannot leave", "attention_backend"),
+        ({"attention_backend": "triton"}, "computes sparse attention", "attention_backend"),
+        ({"attention_backend": "flash"}, "not installed", "attention_backend"),
+        ({"attention": "topk", "dtype": "float32"}, "float16, asked for float32", None),
+    ],
+)
+def test_what_cannot_run_or_does_nothing_is_refused(
+    fields: dict[str, Any], match: str, field: str | None
+) -> None:
+    with pytest.raises(BadRequest, match=match) as caught:
+        made(WAN, **fields)
+    assert field is None or caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("text", "layers"), [("none", ()), ("0", (0,)), (2, (2,)), ("3,1", (1, 3)), ([0, 2], (0, 2))]
+)
+def test_layers_are_read_in_every_form(text: Any, layers: tuple[int, ...]) -> None:
+    assert made(WAN, attention="topk", dense_layers=text).attention.dense_layers == layers
+
+
+@pytest.mark.parametrize("text", ["", "a", "-1", "1;2", [-1], True])
+def test_what_are_no_layers_is_one_sentence(text: Any) -> None:
+    with pytest.raises(BadRequest, match="dense_layers"):
+        parse_request({**WAN, "dense_layers": text})
+
+
+def test_given_first_frames_are_always_read(tmp_path: Any) -> None:
+    from PIL import Image
+
+    path = tmp_path / "a.png"
+    Image.new("RGB", (96, 96)).save(path)
+    found = made(TOY, "cpu", attention="topk", image=str(path))
+    assert found.attention.sink_frames == found.model.family.sparse.sink_frames
+    assert made(TOY, "cpu", attention="topk").attention.sink_frames == 0
+    assert made(TOY, "cpu", attention="topk", sink_frames=2).attention.sink_frames == 2
+
+
+def test_planning_sparse_attention_loads_no_torch() -> None:
+    code = (
+        "import sys; from vidgen.plan import plan; from vidgen.request import parse_request; "
+        "from vidgen.device import named; "
+        "plan(parse_request({'prompt': 'x', 'model': 'wan2.1-t2v-14b', 'attention': 'topk'}), "
+        "named('nvidia-h200')); assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

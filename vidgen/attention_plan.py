@@ -1,0 +1,297 @@
+"""AttentionPlan: what attention does in one run, decided from the request, the family and the host.
+
+Plain data made without torch; `vidgen.sparse` carries it out.
+"""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from attention import AttentionError, Dense, Grid, Host, TopK, Window, choose
+from attention.choose import Pattern
+from attention.patterns import kept_blocks
+from vidgen.adjustment import Adjustment
+from vidgen.budgets import divide, load_budgets, recall_for
+from vidgen.device import DeviceProfile
+from vidgen.errors import BadRequest
+from vidgen.models import Model
+from vidgen.request import VideoRequest
+
+if TYPE_CHECKING:
+    from attention import Layout
+
+# What acts only where attention is sparse, and of that what only TopK knows.
+_SPARSE_FIELDS = (
+    "density", "dense_steps", "dense_layers", "sink_frames", "min_tokens", "query_block",
+    "key_block", "compensate", "top_p",
+)  # fmt: skip
+_OWN_BUDGETS = "budgets.json"
+_TOPK_FIELDS = ("compensate", "top_p", "sink_frames")
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionPlan:
+    """What attention does in one run, complete.
+
+    pattern       which keys are read
+    backend       who computes it, and `reason` why
+    query_block, key_block, order, sink_frames   see attention.Layout
+    dense_above   noise level above which every key is read, 0..1; 1 for none
+    dense_layers  layers that always read every key
+    reuse_steps   steps that share one selection, >= 1
+    """
+
+    pattern: Pattern
+    backend: str
+    reason: str
+    query_block: int = 128
+    key_block: int = 64
+    order: Literal["raster", "hilbert"] = "hilbert"
+    sink_frames: int = 0
+    dense_above: float = 1.0
+    dense_layers: tuple[int, ...] = ()
+    reuse_steps: int = 1
+
+    @property
+    def name(self) -> str:
+        """The request's word for the pattern."""
+        return type(self.pattern).__name__.lower()
+
+    @property
+    def summary(self) -> str:
+        """Pattern, density and backend in a few words."""
+        if isinstance(self.pattern, TopK | Window):
+            return f"{self.name} {100 * self.pattern.density:g} %, {self.backend}"
+        return f"{self.name}, {self.backend}"
+
+    def is_dense_at(self, sigma: float) -> bool:
+        """Whether a forward at a noise level reads every key."""
+        return isinstance(self.pattern, Dense) or sigma > self.dense_above
+
+    def layout(self, grid: Grid) -> "Layout":
+        """Return how a grid's tokens are ordered and cut."""
+        from attention import Layout
+
+        return Layout(
+            grid,
+            query_block=self.query_block,
+            key_block=self.key_block,
+            order=self.order,
+            sink_frames=min(self.sink_frames, grid.frames),
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plan as JSON-ready data; `sparse` is empty where every key is read."""
+        return {
+            "attention": self.name,
+            "attention_backend": self.backend,
+            "attention_reason": self.reason,
+            "sparse": self._sparse(),
+        }
+
+    def _sparse(self) -> dict[str, Any]:
+        pattern = self.pattern
+        if isinstance(pattern, Dense):
+            return {}
+        if not isinstance(pattern, TopK | Window):
+            return dataclasses.asdict(pattern)
+        found: dict[str, Any] = {
+            "density": pattern.density,
+            "query_block": self.query_block,
+            "key_block": self.key_block,
+            "order": self.order,
+            "sink_frames": self.sink_frames,
+            "dense_above": round(self.dense_above, 6),
+            "dense_layers": list(self.dense_layers),
+        }
+        if isinstance(pattern, Window):
+            return {**found, "frame_cells": pattern.frame_cells}
+        return {
+            **found,
+            "compensate": pattern.compensate,
+            "score": pattern.score,
+            "sub_block": pattern.sub_block,
+            "neighbours": pattern.neighbours,
+            "top_p": pattern.top_p,
+            "budgets": "per head" if pattern.budgets else "uniform",
+            "reuse_steps": self.reuse_steps,
+        }
+
+
+def plan_attention(
+    request: VideoRequest,
+    model: Model,
+    grid: Grid,
+    device: DeviceProfile,
+    *,
+    dtype: str,
+    flow_shift: float,
+    starts_given: bool,
+    found: list[Adjustment],
+) -> AttentionPlan:
+    """Decide what attention does.
+
+    grid          of one forward, without reference frames
+    starts_given  the clip's first frames are given
+    found         gets an adjustment when the clip is too short to be sparse
+    Raises        BadRequest for what cannot run, or acts only where attention is something else
+    """
+    _refuse_unused(request)
+    defaults = model.family.sparse
+    pattern = _pattern(request, model)
+    blocks = (
+        _or(request.query_block, defaults.query_block),
+        _or(request.key_block, defaults.key_block),
+    )
+    dense_layers = _layers(_or(request.dense_layers, defaults.dense_layers), _num_layers(model))
+    if isinstance(pattern, TopK):
+        budgets = _budgets(request, model, grid, blocks, dense_layers, pattern.density)
+        pattern = dataclasses.replace(pattern, budgets=budgets)
+    config = model.configs.transformer
+    try:
+        choice = choose(
+            pattern,
+            Host(device.kind, device.capability, frozenset(device.backends)),
+            tokens=grid.tokens,
+            head_dim=int(config.get("attention_head_dim", 128)),
+            dtype=dtype,
+            asked=request.attention_backend,
+            min_tokens=_or(request.min_tokens, defaults.min_tokens),
+        )
+    except AttentionError as error:
+        raise BadRequest(str(error), field=error.field) from None
+    if isinstance(choice.pattern, Dense):
+        if not isinstance(pattern, Dense):
+            found.append(Adjustment("attention", request.attention, "dense", choice.reason))
+        return AttentionPlan(choice.pattern, choice.backend, choice.reason)
+    assert isinstance(choice.pattern, TopK | Window)
+    sink = defaults.sink_frames if starts_given and isinstance(pattern, TopK) else 0
+    return AttentionPlan(
+        pattern=choice.pattern,
+        backend=choice.backend,
+        reason=choice.reason,
+        query_block=blocks[0],
+        key_block=blocks[1],
+        sink_frames=min(_or(request.sink_frames, sink), grid.frames),
+        dense_above=noise_level(_or(request.dense_steps, defaults.dense_steps), flow_shift),
+        dense_layers=dense_layers,
+    )
+
+
+def attention_share(
+    made: AttentionPlan, model: Model, grid: Grid, steps: tuple[int, int], flow_shift: float
+) -> float:
+    """Return the share of dense attention's work that a run does, router and proxies included.
+
+    steps  first step that is run, and steps of the whole schedule
+    """
+    pattern = made.pattern
+    if not isinstance(pattern, TopK | Window):
+        return 1.0
+    key_blocks = -(-grid.tokens // made.key_block)
+    share = kept_blocks(pattern.density, key_blocks) / key_blocks
+    if isinstance(pattern, TopK):
+        # The router multiplies parts' means; that is half of attention's work, on fewer tokens.
+        share += 0.5 / (math.gcd(pattern.sub_block, made.query_block)
+                        * math.gcd(pattern.sub_block, made.key_block))  # fmt: skip
+        share += {"none": 0.0, "mean": 1.0, "mean_var": 1.5}[pattern.compensate] / made.key_block
+    layers = _num_layers(model)
+    dense_layers = len(made.dense_layers) / layers
+    share = dense_layers + (1 - dense_layers) * min(share, 1.0)
+    first, total = steps
+    levels = [noise_level(index / total, flow_shift) for index in range(first, total)]
+    dense = sum(level > made.dense_above for level in levels) / len(levels)
+    return dense + (1 - dense) * share
+
+
+def _num_layers(model: Model) -> int:
+    return int(model.configs.transformer.get("num_layers", 40))
+
+
+def _or(asked: Any, default: Any) -> Any:
+    return default if asked is None else asked
+
+
+def _pattern(request: VideoRequest, model: Model) -> Dense | TopK | Window:
+    defaults = model.family.sparse
+    density = _or(request.density, defaults.density)
+    if request.attention == "dense":
+        return Dense()
+    if request.attention == "window":
+        return Window(density)
+    return TopK(
+        density,
+        compensate=_or(request.compensate, defaults.compensate),
+        sub_block=defaults.sub_block,
+        top_p=request.top_p,
+    )
+
+
+def _budgets(
+    request: VideoRequest,
+    model: Model,
+    grid: Grid,
+    blocks: tuple[int, int],
+    dense_layers: tuple[int, ...],
+    density: float,
+) -> tuple[tuple[float, ...], ...] | None:
+    """Return densities per layer and head, None for one density for all."""
+    if request.budgets == "uniform":
+        return None
+    path = Path(request.budgets).expanduser()
+    if request.budgets == "auto":
+        if model.folder is None or not (model.folder / _OWN_BUDGETS).is_file():
+            return None
+        path = model.folder / _OWN_BUDGETS
+    recalls = load_budgets(path)
+    recall = recall_for(recalls, model.name, grid, *blocks)
+    if recall is None:
+        if request.budgets == "auto":
+            return None
+        known = ", ".join(f"{entry.model} {entry.grid}" for entry in recalls) or "nothing"
+        raise BadRequest(
+            f"{path} has no budgets for {model.name} at {grid} tokens in blocks of "
+            f"{blocks[0]}x{blocks[1]} (it has {known}); measure them with `vidgen budgets` or use "
+            "budgets=uniform.",
+            field="budgets",
+        )
+    kept = tuple(() if layer in dense_layers else row for layer, row in enumerate(recall.kept))
+    return divide(dataclasses.replace(recall, kept=kept), density)
+
+
+def _refuse_unused(request: VideoRequest) -> None:
+    """Raise for options that would do nothing."""
+    if request.budgets != "auto" and request.attention != "topk":
+        raise BadRequest(
+            f"budgets={request.budgets} does nothing with attention={request.attention}; leave it "
+            "out or use attention=topk.",
+            field="budgets",
+        )
+    unused = {"dense": _SPARSE_FIELDS, "window": _TOPK_FIELDS, "topk": ()}[request.attention]
+    for name in unused:
+        value = getattr(request, name)
+        if value is not None:
+            ways = "topk" if name in _TOPK_FIELDS else "topk or window"
+            raise BadRequest(
+                f"{name}={value} does nothing with attention={request.attention}; leave it out or "
+                f"use attention={ways}.",
+                field=name,
+            )
+
+
+def _layers(asked: tuple[int, ...], layers: int) -> tuple[int, ...]:
+    wrong = [layer for layer in asked if not 0 <= layer < layers]
+    if wrong:
+        raise BadRequest(
+            f"dense_layers={wrong[0]} is outside 0..{layers - 1}, the model's layers.",
+            field="dense_layers",
+        )
+    return tuple(sorted(set(asked)))
+
+
+def noise_level(share: float, shift: float) -> float:
+    """Return the noise level at which a flow schedule stands after a share of its steps."""
+    left = 1 - share
+    return shift * left / (1 + (shift - 1) * left)

@@ -1,0 +1,123 @@
+"""`vidgen budgets`: measure how a mean density is best divided among a model's heads."""
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from vidgen.cli.batch_items import read_prompts
+from vidgen.cli.interrupt import stoppable
+from vidgen.cli.making import Maker
+from vidgen.cli.options import (
+    Common,
+    CommonOf,
+    FlagsOf,
+    RequestFlags,
+    Running,
+    RunningOf,
+    flags_given,
+    flowing,
+)
+from vidgen.cli.place import find_device, home_of, settings_of
+from vidgen.cli.report import Reporter, table
+from vidgen.errors import BadRequest
+from vidgen.events import Progress
+from vidgen.media.disk import check_folder
+from vidgen.plan import Plan, plan
+from vidgen.request import parse_request
+
+
+@flowing
+def budgets(
+    prompts: Annotated[Path, Parameter(help="Prompts to measure with: .txt, .jsonl or .csv.")],
+    /,
+    *,
+    out: Annotated[Path, Parameter(name=["--out", "-o"], help="The budgets file to write.")] = Path(
+        "budgets.json"
+    ),
+    every: Annotated[int, Parameter(help="Look at every n-th forward of the transformer.")] = 5,
+    flags: FlagsOf = RequestFlags(),  # noqa: B008 - frozen
+    running: RunningOf = Running(),  # noqa: B008 - frozen
+    common: CommonOf = Common(),  # noqa: B008 - frozen
+) -> None:
+    """Measure how a mean density is best divided among a model's heads.
+
+    Every prompt is run dense, once, at the size and length that are asked for; on the way each
+    head's attention is ranked as top-K would rank it. The file says how much of it the best blocks
+    hold at each density, and --budgets FILE has a request divide its density by that. Sizes that
+    are already in the file stay there.
+    """
+    if every < 1:
+        raise BadRequest(f"--every {every} looks at no forward; use 1 or more.")
+    settings = settings_of(common, flags_given(flags) | running.given())
+    home, reporter = home_of(common), Reporter(common)
+    device = find_device(settings, home, only_planning=False)
+    check_folder(out.absolute().parent)
+    plans = _plans(prompts, settings.request(), device.profile)
+    with stoppable(speak=reporter.for_people) as cancel, reporter.working():
+        maker = Maker(device, home, reporter, cancel, offline=settings.switch("offline"))
+        found = _measured(maker, plans, every, reporter)
+    from vidgen.budgets import divide, load_budgets, save_budgets
+
+    kept = [
+        entry for entry in (load_budgets(out) if out.exists() else []) if not _same(entry, found)
+    ]
+    save_budgets(out, [*kept, *found])
+    rows = []
+    for entry in found:
+        heads = [density for row in divide(entry, 0.125) for density in row]
+        rows.append((entry.grid, str(len(heads)), f"{min(heads):.3f}", f"{max(heads):.3f}"))
+    head = ("GRID", "HEADS", "LEAST AT 0.125", "MOST")
+    reporter.answer(
+        {"event": "result", "path": str(out), "grids": [row[0] for row in rows]},
+        f"{table(head, rows)}\n{out}",
+    )
+
+
+def _plans(prompts: Path, given: dict[str, Any], device: Any) -> list[tuple[Plan, Plan]]:
+    """Return each prompt's dense plan, and the plan whose ranking is measured."""
+    made = []
+    for _, fields in read_prompts(prompts):
+        data = {"min_tokens": 0, **given, **fields, "attention": "topk", "preview": "off"}
+        sparse = plan(parse_request(data), device)
+        made.append((dataclasses.replace(sparse, attention=dense_plan()), sparse))
+    return made
+
+
+def dense_plan() -> Any:
+    """Return the plan of plain dense attention."""
+    from attention import Dense
+    from vidgen.attention_plan import AttentionPlan
+
+    return AttentionPlan(Dense(), "sdpa", "measured dense")
+
+
+def _measured(
+    maker: Maker, plans: list[tuple[Plan, Plan]], every: int, reporter: Reporter
+) -> list[Any]:
+    from vidgen.recall import RecallSession
+
+    session: RecallSession | None = None
+    weights = ""
+    for number, (dense, sparse) in enumerate(plans, start=1):
+        engine = maker.engine(dense)
+        weights = engine.weights
+        session = session or RecallSession(sparse.attention, every)
+
+        def listen(event: Any, number: int = number) -> None:
+            if isinstance(event, Progress):
+                reporter.progress(event, number, len(plans))
+
+        with session.attached(*engine.components.transformers):
+            maker.denoise_only(dense, listen)
+    assert session is not None
+    return session.recalls(plans[0][0].model.name, weights)
+
+
+def _same(entry: Any, found: list[Any]) -> bool:
+    return any(
+        (entry.model, entry.grid, entry.query_block, entry.key_block)
+        == (other.model, other.grid, other.query_block, other.key_block)
+        for other in found
+    )

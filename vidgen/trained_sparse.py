@@ -1,0 +1,65 @@
+"""The weights that trained sparse attention adds to a transformer, read from its checkpoint.
+
+diffusers' classes have no place for them and leave them out, so they are read here by name and
+handed to `vidgen.sparse` beside the model.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attention import AttentionError
+from attention.trained import Trained, extra_weights, layer_and_part, require_weights
+from vidgen.errors import NotFound, Unsupported
+from vidgen.weights_file import safetensors_header
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ExtraWeights = Mapping[int, Mapping[str, "Tensor"]]
+"""By layer, then by their names in `attention.trained.extra_weights`."""
+
+
+def find_extra_weights(
+    path: Path, pattern: Trained, *, layers: int
+) -> dict[tuple[int, str], tuple[Path, str]]:
+    """Return the file and the tensor's name there of every weight that a pattern adds.
+
+    Reads headers only, so that a dry run can ask; empty for a pattern that adds none.
+    path    a safetensors file, or the folder of one transformer
+    layers  how many the transformer has
+    Raises  Unsupported when any is missing, NotFound when there is no such file at all
+    """
+    if not extra_weights(pattern):
+        return {}
+    files = [path] if path.is_file() else sorted(path.glob("*.safetensors"))
+    if not files:
+        raise NotFound(f"{path} holds no safetensors file; fetch the model again.", field="model")
+    found = {}
+    for file in files:
+        for name in safetensors_header(file, field="model").shapes:
+            place = layer_and_part(pattern, name)
+            if place is not None and place[0] < layers:
+                found[place] = file, name
+    try:
+        require_weights(pattern, (name for _, name in found.values()), layers)
+    except AttentionError as error:
+        raise Unsupported(f"{path}: {error}", field=error.field) from None
+    return found
+
+
+def read_extra_weights(path: Path, pattern: Trained, *, layers: int) -> ExtraWeights:
+    """Return the weights that a pattern adds, on the CPU, in the checkpoint's own dtype.
+
+    See `find_extra_weights`. Two experts have a folder each, and are read one by one.
+    """
+    from safetensors import safe_open
+
+    found = find_extra_weights(path, pattern, layers=layers)
+    weights: dict[int, dict[str, Tensor]] = {layer: {} for layer in range(layers)}
+    for file in sorted({file for file, _ in found.values()}):
+        with safe_open(file, framework="pt") as tensors:
+            for (layer, part), (home, name) in found.items():
+                if home == file:
+                    weights[layer][part] = tensors.get_tensor(name)
+    return weights
