@@ -114,7 +114,7 @@ def test_tiles_in_half_precision_equal_diffusers() -> None:
 def test_tiles_need_no_more_memory_than_diffusers(name: str, vaes: dict[str, Any]) -> None:
     vae = vae_of(family(name), vaes)
     cells = 96 // vae.spatial_compression_ratio
-    latents = latents_of(vae, 2, cells, cells)
+    latents = latents_of(vae, 3, cells, cells)
     peaks = []
     for decode in (ours, stock):
         gc.collect()

@@ -81,17 +81,34 @@ def test_png_folder_holds_sixteen_bits_facts_and_recipe(tmp_path: Path) -> None:
     assert sorted(file.name for file in folder.iterdir())[-1] == "frame_000002.png"
 
 
-def test_a_folder_and_a_file_replace_each_other(tmp_path: Path) -> None:
+def test_nothing_but_a_clip_is_replaced(tmp_path: Path) -> None:
     target = tmp_path / "clip"
     target.write_text("a file of that name")
-    write(target, patches(2, 32, 16), profile="png")
-    assert len(list(target.glob("frame_*.png"))) == 2
+    with pytest.raises(BadRequest, match="is a file and a folder of frames"):
+        write(target, patches(2, 32, 16), profile="png")
     movie = tmp_path / "clip.mp4"
     movie.mkdir()
     (movie / "old").write_text("x")
-    write(movie, patches(2, 32, 16))
-    assert movie.is_file()
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["clip", "clip.mp4"]
+    with pytest.raises(BadRequest, match="is a folder"):
+        write(movie, patches(2, 32, 16))
+    with pytest.raises(BadRequest, match=r"holds other files .* old"):
+        write(movie, patches(2, 32, 16), profile="png")
+    assert target.read_text() == "a file of that name"
+    assert (movie / "old").read_text() == "x"
+    frames = tmp_path / "frames"
+    write(frames, patches(3, 32, 16), profile="png")
+    write(frames, patches(2, 32, 16), profile="png")
+    assert len(list(frames.glob("frame_*.png"))) == 2
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_clips_shorter_than_the_encoder_looks_ahead(tmp_path: Path, count: int) -> None:
+    for seed in range(12):  # what the times of so few frames are without care depends on content
+        path = tmp_path / f"{seed}.mp4"
+        noise = np.random.default_rng(seed).random((count, 64, 64, 3), dtype=np.float32)
+        write(path, noise, profile="mp4-10")
+        info = probe_video(path)
+        assert (info.num_frames, info.fps) == (count, Fraction(16))
 
 
 def test_mp4_starts_playing_at_once_and_seeks(tmp_path: Path) -> None:
@@ -229,7 +246,8 @@ def test_kill_in_the_middle_leaves_no_file_of_that_name(tmp_path: Path) -> None:
         process.send_signal(signal.SIGKILL)
     assert not path.exists()
     write(path, patches(3, 64))  # the part that was left is in nobody's way
-    assert [file.name for file in tmp_path.iterdir()] == ["clip.mp4"]
+    left = [file.name for file in tmp_path.iterdir() if file != path]
+    assert all(name.startswith("clip.mp4.") and name.endswith(".part") for name in left)
 
 
 def test_1920_frames_in_bounded_memory(tmp_path: Path) -> None:

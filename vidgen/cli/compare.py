@@ -13,7 +13,7 @@ from vidgen.cli.report import Reporter, table
 from vidgen.errors import BadMedia, BadRequest
 from vidgen.events import CancelToken, Progress
 from vidgen.media import VideoWriter, comparison_grid, probe_video, read_recipe
-from vidgen.media.fidelity import Fidelity, compare_videos
+from vidgen.fidelity import Fidelity, compare_videos
 from vidgen.recipe import parse_recipe
 
 MOST = 8

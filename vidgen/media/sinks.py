@@ -97,13 +97,22 @@ class FileSink:
 
     def close(self) -> None:
         """Flush the encoder and put the file on disk."""
-        self._container.mux(self._stream.encode(None))
+        packets = self._stream.encode(None)
+        if self._count <= _X265_NEEDS and self._stream.codec_context.name == "libx265":
+            # With fewer frames than it looks ahead, x265 hands out times that were never set.
+            for number, packet in enumerate(packets):
+                packet.pts = packet.dts = number
+                packet.time_base = 1 / self._rate
+        self._container.mux(packets)
         self._container.close()
         sync_file(self._part)
 
     def abort(self) -> None:
         """Close without care for the content."""
         self._container.close()
+
+
+_X265_NEEDS = 2  # frames up to which x265 neither reorders nor knows its times
 
 
 class GifSink:
