@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from attention import AttentionError, Dense, Grid, Host, TopK, Window, choose
+from attention import AttentionError, Dense, Grid, Host, Sla, TopK, Vsa, Window, choose
 from attention.choose import Pattern
 from attention.patterns import kept_blocks
+from attention.trained import Trained
 from vidgen.adjustment import Adjustment
 from vidgen.budgets import divide, load_budgets, recall_for
 from vidgen.device import DeviceProfile
@@ -138,9 +139,10 @@ def plan_attention(
     found         gets an adjustment when the clip is too short to be sparse
     Raises        BadRequest for what cannot run, or acts only where attention is something else
     """
-    _refuse_unused(request)
+    word = _word(request, model)
+    _refuse_unused(request, word)
     defaults = model.family.sparse
-    pattern = _pattern(request, model)
+    pattern = _pattern(word, request, model)
     blocks = (
         _or(request.query_block, defaults.query_block),
         _or(request.key_block, defaults.key_block),
@@ -162,11 +164,10 @@ def plan_attention(
         )
     except AttentionError as error:
         raise BadRequest(str(error), field=error.field) from None
-    if isinstance(choice.pattern, Dense):
-        if not isinstance(pattern, Dense):
-            found.append(Adjustment("attention", request.attention, "dense", choice.reason))
+    if isinstance(choice.pattern, Dense) and not isinstance(pattern, Dense):
+        found.append(Adjustment("attention", word, "dense", choice.reason))
+    if not isinstance(choice.pattern, TopK | Window):
         return AttentionPlan(choice.pattern, choice.backend, choice.reason)
-    assert isinstance(choice.pattern, TopK | Window)
     sink = defaults.sink_frames if starts_given and isinstance(pattern, TopK) else 0
     return AttentionPlan(
         pattern=choice.pattern,
@@ -188,8 +189,10 @@ def attention_share(
     steps  first step that is run, and steps of the whole schedule
     """
     pattern = made.pattern
-    if not isinstance(pattern, TopK | Window):
+    if isinstance(pattern, Dense):
         return 1.0
+    if not isinstance(pattern, TopK | Window):
+        return _trained_share(pattern, grid)
     key_blocks = -(-grid.tokens // made.key_block)
     share = kept_blocks(pattern.density, key_blocks) / key_blocks
     if isinstance(pattern, TopK):
@@ -206,6 +209,19 @@ def attention_share(
     return dense + (1 - dense) * share
 
 
+def _trained_share(pattern: Trained, grid: Grid) -> float:
+    """Return the share of dense attention's products that a trained pattern computes."""
+    if isinstance(pattern, Vsa):
+        cubes = math.prod(-(-side // 4) for side in (grid.frames, grid.rows, grid.columns))
+        return min(1.0, pattern.kept(cubes) / cubes + 1 / 64**2)
+    assert isinstance(pattern, Sla)
+    blocks = -(-grid.tokens // pattern.key_block)
+    try:
+        return pattern.kept(blocks) / blocks
+    except AttentionError as error:
+        raise BadRequest(str(error), field="density") from None
+
+
 def _num_layers(model: Model) -> int:
     return int(model.configs.transformer.get("num_layers", 40))
 
@@ -214,12 +230,38 @@ def _or(asked: Any, default: Any) -> Any:
     return default if asked is None else asked
 
 
-def _pattern(request: VideoRequest, model: Model) -> Dense | TopK | Window:
+def _word(request: VideoRequest, model: Model) -> str:
+    """Return the word for what attention shall do.
+
+    Raises  BadRequest where the weights were trained for something else
+    """
+    native = None if model.trained is None else type(model.trained).__name__.lower()
+    word = request.attention or native or "dense"
+    if native is not None and word != native:
+        raise BadRequest(
+            f"attention={word} is not what {model.name} was trained with; leave it out or use "
+            f"attention={native}.",
+            field="attention",
+        )
+    if native is None and word in ("vsa", "sla"):
+        raise BadRequest(
+            f"attention={word} needs a checkpoint that was trained with it, and {model.name} has "
+            "no weights for it; use the folder of such a checkpoint, or attention=topk.",
+            field="attention",
+        )
+    return word
+
+
+def _pattern(word: str, request: VideoRequest, model: Model) -> Pattern:
     defaults = model.family.sparse
-    density = _or(request.density, defaults.density)
-    if request.attention == "dense":
+    if word == "dense":
         return Dense()
-    if request.attention == "window":
+    if isinstance(model.trained, Vsa):
+        return model.trained if request.density is None else Vsa(1 - request.density)
+    if isinstance(model.trained, Sla):
+        return model.trained if request.density is None else Sla(request.density)
+    density = _or(request.density, defaults.density)
+    if word == "window":
         return Window(density)
     return TopK(
         density,
@@ -261,22 +303,19 @@ def _budgets(
     return divide(dataclasses.replace(recall, kept=kept), density)
 
 
-def _refuse_unused(request: VideoRequest) -> None:
+def _refuse_unused(request: VideoRequest, word: str) -> None:
     """Raise for options that would do nothing."""
-    if request.budgets != "auto" and request.attention != "topk":
-        raise BadRequest(
-            f"budgets={request.budgets} does nothing with attention={request.attention}; leave it "
-            "out or use attention=topk.",
-            field="budgets",
-        )
-    unused = {"dense": _SPARSE_FIELDS, "window": _TOPK_FIELDS, "topk": ()}[request.attention]
-    for name in unused:
-        value = getattr(request, name)
+    trained = tuple(name for name in _SPARSE_FIELDS if name != "density")
+    unused = {"dense": _SPARSE_FIELDS, "window": _TOPK_FIELDS, "topk": ()}.get(word, trained)
+    given = [(name, getattr(request, name)) for name in unused]
+    if word != "topk" and request.budgets != "auto":
+        given.append(("budgets", request.budgets))
+    for name, value in given:
         if value is not None:
-            ways = "topk" if name in _TOPK_FIELDS else "topk or window"
+            ways = "topk" if name in (*_TOPK_FIELDS, "budgets") else "topk or window"
             raise BadRequest(
-                f"{name}={value} does nothing with attention={request.attention}; leave it out or "
-                f"use attention={ways}.",
+                f"{name}={value} does nothing with attention={word}; leave it out or use "
+                f"attention={ways}.",
                 field=name,
             )
 

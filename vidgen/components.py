@@ -12,12 +12,14 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 
+from attention.trained import Trained
 from vidgen.detect import declares
 from vidgen.errors import NotFound, Unsupported, VidgenError
 from vidgen.hub import cached_folder, fetch
 from vidgen.models import Model, refuse_pickles
 from vidgen.oom import explained_memory
 from vidgen.schedule import NAMES, make_scheduler
+from vidgen.trained_sparse import ExtraWeights, read_extra_weights, spare_words
 from vidgen.weights_file import folder_fingerprint, shard_names
 from vidgen.workload import Dtype
 
@@ -28,6 +30,7 @@ DTYPES: dict[Dtype, torch.dtype] = {
 }
 
 
+EXPERTS = ("transformer", "transformer_2")
 CLASSES = ("WanTransformer3DModel", "WanVACETransformer3DModel", "AutoencoderKLWan")
 
 
@@ -38,6 +41,7 @@ class Components:
     load_text_encoder  makes the text encoder; it is dropped after use, being the largest part
     scheduler_config   the scheduler's configuration as the folder has it
     fingerprint        identifies the weights; part of a recipe and of the embedding cache's key
+    extra              of each expert, the weights that trained sparse attention adds
     """
 
     tokenizer: Any
@@ -50,6 +54,7 @@ class Components:
     image_processor: Any
     expand_timesteps: bool
     fingerprint: str
+    extra: tuple[ExtraWeights, ...] = ()
 
     @property
     def transformers(self) -> list[Any]:
@@ -77,18 +82,24 @@ def locate(model: Model, *, offline: bool) -> Path:
 
 
 def load_components(
-    folder: Path, dtype: Dtype, vae_dtype: Dtype, *, decoder_only: bool = False
+    folder: Path,
+    dtype: Dtype,
+    vae_dtype: Dtype,
+    *,
+    decoder_only: bool = False,
+    trained: Trained | None = None,
 ) -> Components:
     """Load a folder in diffusers' format, weights from safetensors only.
 
     The VAE and the CLIP tower stay in fp32: their rounding seeds the whole trajectory.
     decoder_only  load the VAE and nothing else, which suffices to decode
+    trained       sparse attention whose extra weights are beside the transformer's
     Raises        NotFound when a part is missing or damaged, Unsupported for an unknown class,
                   DoesNotFit when memory runs out
     """
     _check_indexes(folder)
     with _explained(folder):
-        return _load(folder, dtype, vae_dtype, decoder_only=decoder_only)
+        return _load(folder, dtype, vae_dtype, decoder_only=decoder_only, trained=trained)
 
 
 def _check_indexes(folder: Path) -> None:
@@ -192,7 +203,9 @@ _BESIDE_TEXT = ("decoder.", "lm_head.")
 _BESIDE_IMAGE = ("text_model.", "_projection.", "logit_scale", "position_ids")
 
 
-def _load(folder: Path, dtype: Dtype, vae_dtype: Dtype, *, decoder_only: bool) -> Components:
+def _load(
+    folder: Path, dtype: Dtype, vae_dtype: Dtype, *, decoder_only: bool, trained: Trained | None
+) -> Components:
     import diffusers
     from transformers import AutoTokenizer, CLIPImageProcessor, CLIPVisionModel, UMT5EncoderModel
 
@@ -206,7 +219,8 @@ def _load(folder: Path, dtype: Dtype, vae_dtype: Dtype, *, decoder_only: bool) -
                 f"{folder} wants {index[name][1]} as its {name}; Vidgen runs {', '.join(CLASSES)}.",
                 field="model",
             )
-        return _from_pretrained(getattr(diffusers, index[name][1]), folder / name, number)
+        spare = spare_words(trained) if name in EXPERTS else ()
+        return _from_pretrained(getattr(diffusers, index[name][1]), folder / name, number, *spare)
 
     def text_encoder() -> Any:
         with _explained(folder):
@@ -225,17 +239,25 @@ def _load(folder: Path, dtype: Dtype, vae_dtype: Dtype, *, decoder_only: bool) -
         tokenizer = AutoTokenizer.from_pretrained(
             folder / "tokenizer", local_files_only=True, trust_remote_code=False
         )
+    experts = {name: part(name, DTYPES[dtype]) for name in EXPERTS}
+    extra: tuple[ExtraWeights, ...] = ()
+    if trained is not None:
+        extra = tuple(
+            read_extra_weights(folder / name, trained, layers=len(expert.blocks))
+            for name, expert in experts.items()
+            if expert is not None
+        )
     return Components(
         tokenizer=tokenizer,
         load_text_encoder=text_encoder,
-        transformer=part("transformer", DTYPES[dtype]),
-        transformer_2=part("transformer_2", DTYPES[dtype]),
+        **experts,
         vae=part("vae", DTYPES[vae_dtype]),
         scheduler_config=_scheduler_config(folder),
         image_encoder=image_encoder,
         image_processor=image_processor,
         expand_timesteps=bool(index.get("expand_timesteps", False)),
         fingerprint=folder_fingerprint(folder),
+        extra=extra,
     )
 
 

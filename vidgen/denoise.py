@@ -130,7 +130,9 @@ def denoise(
             if plan.attention.name == "dense":
                 latents: torch.Tensor = pipe(**arguments, callback_on_step_end=watch.after_step)[0]
             else:
-                session = SparseSession(plan.attention, lambda _: watch.moment(pipe))
+                session = SparseSession(
+                    plan.attention, lambda _: watch.moment(pipe), components.extra
+                )
                 with session.attached(*components.transformers):
                     latents = pipe(**arguments, callback_on_step_end=watch.after_step)[0]
                 watch.trace.density = session.density.share

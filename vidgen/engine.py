@@ -93,6 +93,7 @@ class Engine:
             dtype,
             model.family.recipe.vae_dtype,
             decoder_only=decoder_only,
+            trained=model.trained,
         )
         return cls(
             model,

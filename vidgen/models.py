@@ -12,9 +12,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from attention.trained import Trained
 from vidgen.detect import detect
 from vidgen.errors import NotFound, Unsupported
 from vidgen.families import Family, Recipe, family
+from vidgen.trained_sparse import trained_pattern
 from vidgen.weights_file import shard_names
 
 Config = Mapping[str, Any]
@@ -71,6 +73,7 @@ class Model:
     name    what a user types and a recipe stores
     hub_id  where its weights live on the hub; empty for a bundled model or a local folder
     folder  where its weights lie on this disk, if they do
+    trained  sparse attention that its weights were trained with, if they were
     """
 
     name: str
@@ -81,6 +84,7 @@ class Model:
     licence: str = ""
     about: str = ""
     recipe_changes: Mapping[str, Any] = field(default_factory=dict)
+    trained: Trained | None = None
 
     @property
     def recipe(self) -> Recipe:
@@ -218,6 +222,7 @@ def _from_folder(folder: Path, name: str) -> Model:
         configs=Configs(transformer, vae, text, parts["image_encoder"]),
         folder=folder,
         recipe_changes=_recipe_changes(row, index, transformer),
+        trained=trained_pattern(folder / "transformer"),
     )
 
 

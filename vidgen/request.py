@@ -212,9 +212,10 @@ class VideoRequest(BaseModel):
         max_length=16,
     )
 
-    attention: Literal["dense", "topk", "window"] = option(
-        "dense",
-        text="Which keys attention reads: all; the key blocks that score highest; the nearest.",
+    attention: Literal["dense", "topk", "window", "vsa", "sla"] | None = option(
+        None,
+        text="Which keys attention reads: all; the key blocks that score highest; the nearest; as "
+        "a checkpoint was trained (vsa, sla). When omitted, as it was trained, else all.",
         group="attention",
     )
     attention_backend: Literal[

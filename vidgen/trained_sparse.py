@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attention import AttentionError
+from attention import AttentionError, Sla, Vsa
 from attention.trained import Trained, extra_weights, layer_and_part, require_weights
 from vidgen.errors import NotFound, Unsupported
 from vidgen.weights_file import safetensors_header
@@ -63,3 +63,23 @@ def read_extra_weights(path: Path, pattern: Trained, *, layers: int) -> ExtraWei
                 if home == file:
                     weights[layer][part] = tensors.get_tensor(name)
     return weights
+
+
+def trained_pattern(folder: Path) -> Trained | None:
+    """Return the pattern whose extra weights a transformer's folder holds, None without any.
+
+    Reads headers only. Its values are those that published checkpoints use.
+    """
+    for pattern in (Vsa(), Sla()):
+        for file in sorted(folder.glob("*.safetensors")):
+            names = safetensors_header(file, field="model").shapes
+            if any(layer_and_part(pattern, name) is not None for name in names):
+                return pattern
+    return None
+
+
+def spare_words(pattern: Trained | None) -> tuple[str, ...]:
+    """Return what the names of the weights have in common that diffusers' class cannot read."""
+    if pattern is None:
+        return ()
+    return tuple({name.split(".")[0] + "." for name in extra_weights(pattern)})

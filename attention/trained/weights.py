@@ -58,6 +58,6 @@ def require_weights(pattern: Trained, found_names: Iterable[str], layers: int) -
         raise AttentionError(
             f"attention={word} needs {needed[0].split('.')[0]} in all {layers} layers and the "
             f"checkpoint lacks {len(missing)} of {layers * len(needed)} tensors, first {part} of "
-            f"layer {layer}; use a checkpoint trained with it, or attention=dense.",
+            f"layer {layer}; use a checkpoint trained with it.",
             field="attention",
         )
