@@ -12,8 +12,8 @@ from vidgen.cli.options import Common, CommonOf, flowing
 from vidgen.cli.report import Reporter, table
 from vidgen.errors import BadMedia, BadRequest
 from vidgen.events import CancelToken, Progress
-from vidgen.media import VideoWriter, comparison_grid, probe_video, read_recipe
 from vidgen.fidelity import Fidelity, compare_videos
+from vidgen.media import VideoWriter, comparison_grid, probe_video, read_recipe
 from vidgen.recipe import parse_recipe
 
 MOST = 8
