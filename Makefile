@@ -4,7 +4,7 @@ PYTHON ?= python3
 PY := .venv/bin/python
 PROMPT := a big red ball moves quickly left over the sand
 SEED := 7
-BENCHES := $(patsubst benchmarks/%.py,%,$(wildcard benchmarks/estimates.py benchmarks/overhead.py))
+BENCHES := estimates overhead
 
 .PHONY: help setup demo test check bench gpu readme
 
@@ -42,5 +42,4 @@ bench: setup
 	@set -e; for name in $(BENCHES); do echo "== $$name"; $(PY) -m benchmarks.$$name; done
 
 gpu: setup
-	@if [ -e benchmarks/gpu.py ]; then $(PY) -m benchmarks.gpu; else \
-	  echo "make gpu: nothing to run yet; the GPU benchmark comes with the sparse kernels."; fi
+	@$(PY) -m benchmarks.gpu

@@ -130,8 +130,10 @@ def _problem(
     if backend == "flex" and isinstance(pattern, TopK) and pattern.compensate != "none":
         return f"it has no proxies for compensate={pattern.compensate}", "use compensate=none"
     if backend not in host.backends and backend not in ("reference", "sdpa"):
-        if backend in ("flash", "sage"):
+        if backend == "flash":
             return "it is not installed or failed its self-test", "install the extra `flash`"
+        if backend == "sage":
+            return "it is not installed or failed its self-test", "install sageattention"
         if backend == "triton":
             return "triton is not installed or failed its self-test", "install the extra `kernels`"
         return "it failed its self-test (is there a C++ compiler?)", other

@@ -1,6 +1,6 @@
 """Block-sparse attention by torch's flex_attention: the same lists, another's compiled code.
 
-A second opinion and a fallback for devices without a kernel of their own. It has no proxies.
+A second opinion, for who asks for it by name. It has no proxies.
 """
 
 from collections.abc import Callable

@@ -49,8 +49,13 @@ def select(
         first_kept = priorities(layout, pattern.neighbours).to(device)
     scores = _scores(q_bhnd, k_bhnd, layout, pattern, scale)
     wanted, most = _counts(scores, layout, pattern, layer)
-    scores = torch.where(first_kept > 0, 1e30 * first_kept, scores)
+    scores = keep_first(scores, first_kept)
     return _listed(scores, wanted, most, layout)
+
+
+def keep_first(scores_bhqk: Tensor, first_kept_qk: Tensor) -> Tensor:
+    """Return scores in which blocks of higher `priorities` stand above all others."""
+    return torch.where(first_kept_qk > 0, 1e30 * first_kept_qk, scores_bhqk)
 
 
 def _scores(
@@ -73,7 +78,7 @@ def window(layout: Layout, pattern: Window, device: torch.device | str = "cpu") 
     scores = torch.full((layout.query_blocks, layout.key_blocks), -torch.inf)
     scores[: len(queries_q3), : len(keys_k3)] = -torch.cdist(queries_q3, keys_k3)
     first_kept = priorities(layout, neighbours=0)
-    scores = torch.where(first_kept > 0, 1e30 * first_kept, scores)
+    scores = keep_first(scores, first_kept)
     most = kept_blocks(pattern.density, layout.key_blocks)
     return _listed(scores[None, None].to(device), torch.full((1, 1, 1), most), most, layout)
 

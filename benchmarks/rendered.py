@@ -13,6 +13,7 @@ from benchmarks.train.world import Scene
 from vidgen.attention_plan import AttentionPlan
 from vidgen.device import this_cpu
 from vidgen.engine import Engine
+from vidgen.fidelity import psnr_of
 from vidgen.plan import plan
 from vidgen.request import parse_request
 
@@ -53,7 +54,7 @@ def compared(frames: Frames, golden: Frames) -> dict[str, float]:
     error = float(np.mean(np.square(frames - golden)))
     found, wanted = (torch.from_numpy(x).permute(0, 3, 1, 2) for x in (frames, golden))
     ssim = structural_similarity_index_measure(found, wanted, data_range=1.0)
-    return {"psnr": min(100.0, -10 * float(np.log10(max(error, 1e-10)))), "ssim": float(ssim)}
+    return {"psnr": psnr_of(error), "ssim": float(ssim)}
 
 
 def read(frames: Frames, scene: Scene) -> dict[str, bool]:

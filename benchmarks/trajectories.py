@@ -10,7 +10,7 @@ from diffusers import WanPipeline
 from torch import Tensor
 
 from benchmarks.sparse_arms import Arm
-from benchmarks.train.text import MAX_LENGTH
+from benchmarks.train.stock import call_options
 from vidgen.sparse import LayerPlace, SparseSession
 
 
@@ -48,17 +48,11 @@ def trajectory(
 
     handle = pipeline.transformer.register_forward_hook(after, with_kwargs=True)
     try:
-        frames, height, width = shape
         pipeline(
             prompt=prompt,
-            height=height,
-            width=width,
-            num_frames=frames,
-            num_inference_steps=num_steps,
-            max_sequence_length=MAX_LENGTH,
-            guidance_scale=3.0,
             generator=torch.Generator().manual_seed(seed),
             output_type="latent",
+            **call_options(shape, num_steps, guidance=3.0),
         )
     finally:
         handle.remove()

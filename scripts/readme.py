@@ -90,11 +90,11 @@ def _bounds(shape: dict[str, Any]) -> str:
     low = shape.get("minimum", shape.get("ge"))
     above = shape.get("exclusiveMinimum", shape.get("gt"))
     high = shape.get("maximum", shape.get("le"))
-    if high == 2**63 - 1:
-        return f", {low} or more"
     if above is not None:
         return f" above {above}, up to {high}"
-    return "" if low is None else f" {low} to {high}"
+    if low is None:
+        return ""
+    return f", {low} or more" if high in (None, 2**63 - 1) else f" {low} to {high}"
 
 
 def _default(name: str, info: FieldInfo) -> str:

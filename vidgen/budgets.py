@@ -23,9 +23,11 @@ DENSITIES = (1 / 64, 1 / 32, 3 / 64, 1 / 16, 3 / 32, 1 / 8, 3 / 16, 1 / 4, 3 / 8
 class Recall:
     """How much of each head's attention is kept, on one grid.
 
+    weights    fingerprint of the model's, for people
     grid       tokens, as frames x rows x columns
-    kept       [layer][head][density] shares, 0..1, at `densities`
-    layers     dense ones have no part in the mean: their rows are empty
+    densities  rising, 0..1
+    kept       [layer][head][density] shares, 0..1, at `densities`; a layer that stays dense has an
+               empty row and no part in the mean
     """
 
     model: str

@@ -16,6 +16,7 @@ from vidgen.pipelines import call_arguments, make_pipeline
 from vidgen.preview import PreviewMap
 from vidgen.residency import Residency
 from vidgen.sparse import Moment, SparseSession
+from vidgen.unfinished import Unfinished, remember, take_up
 
 if TYPE_CHECKING:
     from vidgen.plan import Plan
@@ -29,6 +30,7 @@ class Watch:
     on_step(step, seconds)  after each step: steps done, seconds since denoising began
     previews                how to colour latents, and where the pictures go
     references              latent frames before the clip's own (VACE)
+    first_step              steps that an earlier run has done
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class Watch:
         on_step: StepReport,
         previews: tuple[PreviewMap, Callable[[Preview], None]] | None,
         references: int,
+        first_step: int = 0,
     ) -> None:
         self._plan = plan
         self.trace = trace
@@ -50,8 +53,9 @@ class Watch:
         # (given latents, mask that is 0 where they are given), where tokens have their own times
         self.pinned: tuple[torch.Tensor, torch.Tensor] | None = None
         self.first_forward: float | None = None
-        self.step = 0
+        self.step = first_step
         self._forwards_of_step = 0
+        self.unfinished: Unfinished | None = None
 
     def before_forward(self) -> None:
         """Called before each transformer call."""
@@ -79,6 +83,7 @@ class Watch:
                 "dtype=float32, another seed, or leave LoRAs out.",
                 code="nan_latents",
             )
+        self.unfinished = remember(pipe.scheduler, latents, self.step)
         assert self.first_forward is not None
         self._on_step(self.step, time.perf_counter() - self.first_forward)
         if self._previews is not None and self.step < self._plan.steps:
@@ -118,14 +123,20 @@ def denoise(
     residency: Residency,
     watch: Watch,
     lora_context: Callable[[Any], Any],
+    resume: Unfinished | None = None,
 ) -> torch.Tensor:
     """Return the final latents (channels, latent frames, rows, columns), fp32 on the CPU.
 
     Raises  Cancelled, BadOutput; the weights are as before whatever happens
     """
     pipe = make_pipeline(components, plan, residency.device)
+    if resume is not None:
+        take_up(pipe, resume, residency.device)
     arguments = call_arguments(pipe, components, plan, inputs, residency, embeddings, seed)
     try:
+        if resume is not None:
+            arguments.pop("video", None)  # the loop takes either the video or its latents
+            arguments["latents"] = resume.latents.to(residency.device)
         with lora_context(pipe), _attached(pipe, components, plan, residency, watch):
             if plan.attention.name == "dense":
                 latents: torch.Tensor = pipe(**arguments, callback_on_step_end=watch.after_step)[0]

@@ -3,11 +3,10 @@
 It has no threads of its own and makes no decisions: whatever can be chosen is in the plan.
 """
 
-import resource
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -17,8 +16,8 @@ from vidgen.components import Components, load_components, locate, release
 from vidgen.decode import decode_groups, group_count
 from vidgen.denoise import Watch, denoise
 from vidgen.embeddings import EmbeddingCache, embed_texts
-from vidgen.errors import BadOutput, BadRequest, DoesNotFit
-from vidgen.events import Callback, CancelToken, Preview, Progress, Stage
+from vidgen.errors import BadOutput, BadRequest, Cancelled, DoesNotFit
+from vidgen.events import Callback, CancelToken
 from vidgen.inputs import Inputs, fitted, hashes, load_inputs
 from vidgen.latents import SavedLatents, check_shape, check_writable, latents_hash, save_latents
 from vidgen.loras import applied
@@ -29,9 +28,11 @@ from vidgen.preview import PreviewMap
 from vidgen.prompts import TokenCount, too_long
 from vidgen.recipe import make_recipe
 from vidgen.residency import Residency, find_device
+from vidgen.running import Run
 from vidgen.sink import OpenSink, Output
 from vidgen.tasks import check_inputs
 from vidgen.tracebacks import holding_no_memory
+from vidgen.unfinished import Unfinished, save_unfinished
 from vidgen.workload import Dtype, Offload, Tiling, check_word
 
 
@@ -126,6 +127,7 @@ class Engine:
         latents_path: Path | None = None,
         previews: bool = True,
         open_sink: OpenSink | None = None,
+        resume: Unfinished | None = None,
     ) -> Clip:
         """Make clip `index` of a plan.
 
@@ -133,15 +135,19 @@ class Engine:
         on            called with Progress and Preview
         cancel        looked at between any two forwards and decode groups
         previews      make them, unless the request has preview=off
-        latents_path  the final latents are written there before they are decoded
+        latents_path  the final latents are written there before they are decoded; of a run that is
+                      cancelled while denoising, what it takes to go on
         open_sink     called with the recipe at the first frames; all frames go to the sink that it
                       returns, instead of into the clip
+        resume        such a run, read by `load_unfinished`: it goes on where it stopped
         Raises        Cancelled, BadOutput, DoesNotFit, BadRequest
         """
         self._check(plan, index)
+        if resume is not None:
+            resume.check(plan, index, self.weights)
         plan.check_fits()
         cancel = cancel or CancelToken()
-        run = _Run(on, self.device)
+        run = Run(on, self.device)
         run.trace.attention_backend, run.trace.density = plan.attention.backend, 1.0
         if latents_path is not None:
             check_writable(latents_path)
@@ -152,14 +158,15 @@ class Engine:
         inputs = fitted(inputs, size.width, size.height, plan.fit, plan.num_frames, prefix)
         embeddings = self._encode(plan, run)
         cancel.check("before denoising")
-        latents = self._denoise(
-            plan, inputs, embeddings, plan.seeds[index], run, cancel, previews=previews
-        )
-        recipe = make_recipe(plan, index, self.weights, latents_hash(latents), hashes(inputs))
-        recipe["adjustments"] = [
-            item.as_dict() for item in (*plan.adjustments, *run.trace.adjustments)
-        ]
-        recipe["trace"] = run.trace.as_dict()
+        watch = self._watch(plan, inputs, run, cancel, previews=previews, resume=resume)
+        try:
+            latents = self._denoise(plan, inputs, embeddings, plan.seeds[index], run, watch, resume)
+        except Cancelled:
+            if latents_path is not None and watch.unfinished is not None:
+                recipe = self._recipe(plan, index, run, inputs, "")
+                save_unfinished(latents_path, watch.unfinished, recipe)
+            raise
+        recipe = self._recipe(plan, index, run, inputs, latents_hash(latents))
         saved = SavedLatents(latents, recipe)
         run.latents_kept = latents_path is not None and _save(saved, latents_path, run.trace)
         out = Output(recipe, run.trace, open_sink)
@@ -182,7 +189,7 @@ class Engine:
         """
         check_word("tiling", tiling, Tiling)
         check_shape(saved, self._components.vae.config.z_dim, self.model)
-        run = _Run(on, self.device)
+        run = Run(on, self.device)
         run.latents_kept = True
         out = Output(saved.recipe, run.trace, open_sink)
         return self._decode(saved, tiling, run, cancel or CancelToken(), out)
@@ -220,7 +227,7 @@ class Engine:
                 field="model",
             )
 
-    def _encode(self, plan: Plan, run: "_Run") -> list[torch.Tensor]:
+    def _encode(self, plan: Plan, run: Run) -> list[torch.Tensor]:
         texts = [plan.request.prompt, *([plan.negative_prompt] if plan.guided else [])]
         self._count_tokens(plan, run)
         with run.stage("encode"), explained_memory("Encoding the prompt", "try offload=model"):
@@ -240,7 +247,7 @@ class Engine:
         run.report("encode", 1, 1, plan)
         return embeddings
 
-    def _count_tokens(self, plan: Plan, run: "_Run") -> None:
+    def _count_tokens(self, plan: Plan, run: Run) -> None:
         """Say what the model will not read of a text that planning could only bound."""
         from diffusers.pipelines.wan.pipeline_wan import prompt_clean
 
@@ -256,26 +263,46 @@ class Engine:
                 raise BadRequest(f"strict: {change}.", field=field)
             run.trace.adjustments.append(change)
 
-    def _denoise(
+    def _recipe(
+        self, plan: Plan, index: int, run: Run, inputs: Inputs, latents_sha256: str
+    ) -> dict[str, Any]:
+        recipe = make_recipe(plan, index, self.weights, latents_sha256, hashes(inputs))
+        changes = (*plan.adjustments, *run.trace.adjustments)
+        recipe["adjustments"] = [item.as_dict() for item in changes]
+        recipe["trace"] = run.trace.as_dict()
+        return recipe
+
+    def _watch(
         self,
         plan: Plan,
         inputs: Inputs,
-        embeddings: list[torch.Tensor],
-        seed: int,
-        run: "_Run",
+        run: Run,
         cancel: CancelToken,
         *,
         previews: bool,
-    ) -> torch.Tensor:
+        resume: Unfinished | None,
+    ) -> Watch:
         previewed = previews and plan.request.preview != "off" and run.on is not None
-        watch = Watch(
+        return Watch(
             plan,
             run.trace,
             cancel,
             on_step=lambda step, _: run.report("denoise", step, plan.steps, plan),
             previews=(self._previews(), run.emit_preview) if previewed else None,
             references=len(inputs.references) if plan.task == "vace" else 0,
+            first_step=0 if resume is None else resume.step,
         )
+
+    def _denoise(
+        self,
+        plan: Plan,
+        inputs: Inputs,
+        embeddings: list[torch.Tensor],
+        seed: int,
+        run: Run,
+        watch: Watch,
+        resume: Unfinished | None,
+    ) -> torch.Tensor:
         experts = dict(zip(("high", "low"), self._components.transformers, strict=False))
         began = time.perf_counter()
         way_out = "try a smaller size, fewer frames or offload=group"
@@ -296,6 +323,7 @@ class Engine:
                     strict=plan.request.strict,
                     told=plan.adjustments,
                 ),
+                resume,
             )
         assert watch.first_forward is not None
         run.trace.seconds["condition"] = watch.first_forward - began
@@ -312,7 +340,7 @@ class Engine:
         self,
         saved: SavedLatents,
         tiling: Tiling,
-        run: "_Run",
+        run: Run,
         cancel: CancelToken,
         out: Output,
     ) -> Clip:
@@ -348,7 +376,7 @@ class Engine:
     def _decode_into(
         self,
         latents: torch.Tensor,
-        run: "_Run",
+        run: Run,
         cancel: CancelToken,
         out: Output,
     ) -> None:
@@ -392,48 +420,3 @@ def _decode_does_not_fit(tiled: bool, *, kept: bool) -> DoesNotFit:
     return DoesNotFit(
         f"Decoding ran out of memory{how}; {held}{' or '.join(ways)}.", field="vae_tiling"
     )
-
-
-class _Run:
-    """Clock, trace and voice of one run."""
-
-    def __init__(self, on: Callback | None, device: torch.device) -> None:
-        self.on = on
-        self.trace = Trace()
-        self.latents_kept = False
-        self._device = device
-        self._began = time.perf_counter()
-        self._stage_began = self._began
-
-    @contextmanager
-    def stage(self, name: Stage) -> Iterator[None]:
-        """Time a stage and read its peak memory."""
-        if self._device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(self._device)
-        self._stage_began = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.trace.seconds[name] = time.perf_counter() - self._stage_began
-            self.trace.peak_bytes[name] = (
-                torch.cuda.max_memory_allocated(self._device)
-                if self._device.type == "cuda"
-                else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-            )
-
-    def report(self, stage: Stage, done: int, total: int, plan: Plan | None) -> None:
-        """Say that a step is done; the rest of the stage is judged by its own pace."""
-        if self.on is None:
-            return
-        now = time.perf_counter()
-        pace = (now - self._stage_began) / done
-        after = plan.estimate.seconds["decode"].middle if plan and stage == "denoise" else 0.0
-        eta = pace * (total - done) + after
-        if plan is not None and stage == "encode":
-            eta = plan.estimate.seconds["total"].middle
-        self.on(Progress(stage, done, total, now - self._began, eta))
-
-    def emit_preview(self, preview: Preview) -> None:
-        """Pass a preview on."""
-        assert self.on is not None
-        self.on(preview)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vidgen.errors import BadRequest, Unsupported
+from vidgen.errors import BadRequest, Cancelled, Unsupported
 from vidgen.media.video_read import probe_video, read_video
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ BEST_PSNR = 100.0  # of frames that are equal, where the formula has no value
 class Fidelity:
     """One clip against another.
 
-    psnr   dB over all pixels and frames, at most 100
-    ssim   mean over frames, -1..1
-    frames PSNR in dB of each frame
+    psnr    dB over all pixels and frames, at most 100
+    ssim    mean over frames, -1..1
+    frames  PSNR in dB of each frame
     """
 
     psnr: float
@@ -59,7 +59,9 @@ def compare_videos(
 
     on_difference  gets |other - golden| (f, h, w, 3) in 0..1, a few frames at a time
     on_progress    called with 0..1
-    Raises         BadRequest when size or number of frames differ, Unsupported without torchmetrics
+    cancel         looked at every few frames
+    Raises         BadRequest when size or number of frames differ, Unsupported without
+                   torchmetrics, Cancelled
     """
     ssim_of = _ssim()
     total = _check_alike(Path(golden), Path(other))
@@ -67,8 +69,6 @@ def compare_videos(
     similar: list[float] = []
     for wanted, found in zip(read_video(golden), read_video(other), strict=True):
         if cancel is not None and cancel.cancelled:
-            from vidgen.errors import Cancelled
-
             raise Cancelled(f"Comparing stopped at frame {len(errors)} of {total}.")
         difference = np.abs(found - wanted)
         errors += np.square(difference).mean(axis=(1, 2, 3)).tolist()

@@ -34,10 +34,15 @@ def latents_hash(latents: torch.Tensor) -> str:
 
 def save_latents(path: Path, latents: torch.Tensor, recipe: dict[str, Any]) -> None:
     """Write latents and recipe as one safetensors file, whole or not at all."""
+    write_tensors(path, {"latents": latents.to(torch.float32)}, recipe)
+
+
+def write_tensors(path: Path, tensors: dict[str, torch.Tensor], recipe: dict[str, Any]) -> None:
+    """Write tensors and a recipe as one safetensors file, whole or not at all."""
     from safetensors.torch import save
 
     data = save(
-        {"latents": latents.detach().to("cpu", torch.float32).contiguous()},
+        {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()},
         metadata={"vidgen": recipe_text(recipe)},
     )
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -64,26 +69,41 @@ def load_latents(path: Path) -> SavedLatents:
 
     Raises  NotFound, BadMedia
     """
+    tensors, metadata = read_tensors(path)
+    latents = tensors.get("latents")
+    if latents is None:
+        raise BadMedia(f"{path} is not a file of latents (it has no tensor of that name).")
+    recipe = parse_recipe(metadata.get("vidgen"), str(path))
+    if "unfinished" in recipe:
+        raise BadMedia(
+            f"{path} is of a run that was stopped while denoising; `vidgen decode` goes on with it."
+        )
+    if latents.ndim != 4 or latents.dtype != torch.float32 or not torch.isfinite(latents).all():
+        raise BadMedia(
+            f"{path} holds {str(latents.dtype).removeprefix('torch.')} latents of shape "
+            f"{tuple(latents.shape)}; finite 4-D ones in float32 are needed."
+        )
+    check_decodable(recipe, str(path))
+    if latents_hash(latents) != recipe["latents_sha256"]:
+        raise BadMedia(f"{path} was changed: its latents are not those of its recipe.")
+    return SavedLatents(latents, recipe)
+
+
+def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """Read every tensor of a safetensors file, and its metadata.
+
+    Raises  NotFound, BadMedia
+    """
     from safetensors import SafetensorError, safe_open
 
     try:
         if not path.is_file():
             raise NotFound(f"{path} does not exist.")
         with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            latents = file.get_tensor("latents")
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            return tensors, file.metadata() or {}
     except (SafetensorError, OSError) as error:
         raise BadMedia(f"{path} is not a file of latents ({error}).") from error
-    if latents.ndim != 4 or latents.dtype != torch.float32 or not torch.isfinite(latents).all():
-        raise BadMedia(
-            f"{path} holds {str(latents.dtype).removeprefix('torch.')} latents of shape "
-            f"{tuple(latents.shape)}; finite 4-D ones in float32 are needed."
-        )
-    recipe = parse_recipe(metadata.get("vidgen"), str(path))
-    check_decodable(recipe, str(path))
-    if latents_hash(latents) != recipe["latents_sha256"]:
-        raise BadMedia(f"{path} was changed: its latents are not those of its recipe.")
-    return SavedLatents(latents, recipe)
 
 
 def check_shape(saved: SavedLatents, channels: int, model: Model) -> None:

@@ -123,9 +123,11 @@ def _attach_pins(pipe: Any, plan: "Plan", inputs: Inputs, residency: Residency) 
     vae = pipe.vae
 
     def prepare_latents(*args: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        device, generator = residency.device, args[8]
+        device, generator, latents = residency.device, args[8], args[9]
         condition, mask = pinned_latents(vae, plan, inputs)
-        noise = randn_tensor(condition.shape, generator, device=device, dtype=torch.float32)
+        noise = latents
+        if noise is None:
+            noise = randn_tensor(condition.shape, generator, device=device, dtype=torch.float32)
         return noise, condition.to(device), mask.to(device)
 
     pipe.prepare_latents = prepare_latents

@@ -10,7 +10,7 @@ from torch import Tensor
 from attention import Grid, TopK
 from attention.layout import Layout, priorities
 from attention.patterns import kept_blocks
-from attention.router import block_scores
+from attention.router import block_scores, keep_first
 from vidgen.attention_plan import AttentionPlan
 from vidgen.budgets import DENSITIES, Recall
 from vidgen.sparse import LayerPlace, SparseSession
@@ -80,7 +80,7 @@ def recall_curve(q_bhnd: Tensor, k_bhnd: Tensor, layout: Layout, pattern: TopK) 
     """
     scores = block_scores(q_bhnd, k_bhnd, layout, pattern)
     first_kept = priorities(layout, pattern.neighbours).to(scores.device)
-    scores = torch.where(first_kept > 0, 1e30 * first_kept, scores)
+    scores = keep_first(scores, first_kept)
     step = max(1, layout.query_blocks // SAMPLED_BLOCKS)
     places = range(step // 2, layout.query_blocks, step)
     curves = []

@@ -125,12 +125,9 @@ class SparseSession:
             self._moment = self._clock(transformer)
         else:
             self._moment = Moment(0, float(timestep.max()) / TRAIN_TIMESTEPS)
-        frames, rows, columns = hidden.shape[2:]
-        patch = transformer.config.patch_size
-        grid = Grid(frames // patch[0], rows // patch[1], columns // patch[2])
         self._places = None
         if not self.plan.is_dense_at(self._moment.sigma):
-            self._places = self._placed(grid, hidden.device)
+            self._places = self._placed(_grid_of(transformer, hidden), hidden.device)
 
     @property
     def sparse(self) -> bool:
@@ -198,10 +195,7 @@ class SparseSession:
 
     def note_dense_forward(self, transformer: Any, hidden: Tensor) -> None:
         """Count a forward that ran dense as a whole."""
-        frames, rows, columns = hidden.shape[2:]
-        patch = transformer.config.patch_size
-        grid = Grid(frames // patch[0], rows // patch[1], columns // patch[2])
-        layout = self.plan.layout(grid)
+        layout = self.plan.layout(_grid_of(transformer, hidden))
         heads = transformer.config.num_attention_heads
         layers = len(_self_attentions(transformer))
         pairs = layout.query_blocks * layout.key_blocks
@@ -331,6 +325,12 @@ def _rotated(x_bnhd: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     cos, sin = cos[..., 0::2], sin[..., 1::2]
     pair = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)
     return pair.flatten(-2).to(x_bnhd.dtype)
+
+
+def _grid_of(transformer: Any, hidden: Tensor) -> Grid:
+    frames, rows, columns = hidden.shape[2:]
+    patch = transformer.config.patch_size
+    return Grid(frames // patch[0], rows // patch[1], columns // patch[2])
 
 
 def _self_attentions(transformer: Any) -> list[tuple[int, Any]]:

@@ -12,7 +12,7 @@ _HOMES = ("", "attn1.", "attn1.attn_impl.", "self_attn.attn_op.local_attn.")
 _NAME = re.compile(r"(?:^|\.)blocks\.(\d+)\.((?:[^.]+\.)*?)([^.]+\.(?:weight|bias))")
 
 
-def extra_weights(pattern: object) -> tuple[str, ...]:
+def extra_weights(pattern: Trained) -> tuple[str, ...]:
     """Return the names of the weights that a pattern needs in every layer; none for most.
 
     to_gate_compress  of VSA: from the layer's normalised hidden states to one gate a channel
@@ -25,7 +25,7 @@ def extra_weights(pattern: object) -> tuple[str, ...]:
     return ()
 
 
-def layer_and_part(pattern: object, name: str) -> tuple[int, str] | None:
+def layer_and_part(pattern: Trained, name: str) -> tuple[int, str] | None:
     """Return the layer and the name in `extra_weights` of a checkpoint's tensor, None for others.
 
     Known are the names of FastVideo (`blocks.3.to_gate_compress.weight`, or inside `attn1`;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +19,19 @@ Shape = tuple[int, int, int]  # frames, height, width
 BATCH = 8
 
 
+def call_options(shape: Shape, num_steps: int, guidance: float) -> dict[str, Any]:
+    """Return what every call of a stock pipeline on toyworld is told."""
+    frames, height, width = shape
+    return {
+        "height": height,
+        "width": width,
+        "num_frames": frames,
+        "num_inference_steps": num_steps,
+        "guidance_scale": guidance,
+        "max_sequence_length": MAX_LENGTH,
+    }
+
+
 def text_to_video(
     pipeline: WanPipeline,
     prompts: Sequence[str],
@@ -31,21 +45,15 @@ def text_to_video(
 
     Larger shapes run in smaller batches, so that memory stays as it is.
     """
-    frames, height, width = shape
     batch = max(1, BATCH * int(np.prod(BASE_SHAPE)) // int(np.prod(shape)))
     for start in range(0, len(prompts), batch):
         part = list(prompts[start : start + batch])
         generators = [torch.Generator().manual_seed(seed + start + i) for i in range(len(part))]
         output = pipeline(
             prompt=part,
-            height=height,
-            width=width,
-            num_frames=frames,
-            num_inference_steps=num_steps,
-            guidance_scale=guidance,
-            max_sequence_length=MAX_LENGTH,
             generator=generators,
             output_type="np",
+            **call_options(shape, num_steps, guidance),
         )
         yield from (np.asarray(clip, np.float32) for clip in output.frames)
 
@@ -61,18 +69,12 @@ def image_to_video(
 ) -> Iterator[Video]:
     """Clips one by one from first frames in 0..1."""
     i2v = load_i2v(pipeline)
-    frames, height, width = BASE_SHAPE
     for i, (prompt, picture) in enumerate(zip(prompts, pictures, strict=True)):
         output = i2v(
             image=Image.fromarray((picture * 255).round().astype(np.uint8)),
             prompt=prompt,
-            height=height,
-            width=width,
-            num_frames=frames,
-            num_inference_steps=num_steps,
-            guidance_scale=guidance,
-            max_sequence_length=MAX_LENGTH,
             generator=torch.Generator().manual_seed(seed + i),
             output_type="np",
+            **call_options(BASE_SHAPE, num_steps, guidance),
         )
         yield np.asarray(output.frames[0], np.float32)

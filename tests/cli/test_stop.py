@@ -48,16 +48,38 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int, int], list[Progre
     return arm
 
 
-def test_ctrl_c_at_step_3_of_10_stops_there(run: Any, tiny: str, tmp_path: Path, at: Any) -> None:
-    seen = at("denoise", 3)
+def test_ctrl_c_at_step_3_of_10_is_finished_by_decode(
+    run: Any, tiny: str, tmp_path: Path, at: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = small(tiny, steps=10)
+    assert run("generate", PROMPT, *words, "--out", "whole.mp4").code == 0
     before = signal.getsignal(signal.SIGINT)
-    ran = run("generate", PROMPT, *small(tiny, steps=10), "--out", "a.mp4")
+    seen = at("denoise", 3)
+    ran = run("generate", PROMPT, *words, "--out", "a.mp4")
+    monkeypatch.setattr(Reporter, "progress", PROGRESS)
     assert ran.code == 130
     assert [event.done for event in seen if event.stage == "denoise"] == [1, 2, 3]
-    assert "--seed 7" in ran.err
+    assert f"vidgen decode {LATENTS}" in ran.err
     assert "Ctrl-C again" in ran.err
-    assert list(tmp_path.iterdir()) == []
     assert signal.getsignal(signal.SIGINT) is before
+    assert sorted(path.name for path in tmp_path.iterdir()) == [LATENTS, "whole.mp4"]
+    assert run("generate", PROMPT, *words, "--out", "a.mp4").code == 2  # not lost to another run
+    ran = run("decode", LATENTS, "--json")
+    assert ran.code == 0, ran.err
+    assert np.array_equal(_frames("a.mp4"), _frames("whole.mp4"))
+    assert run("repeat", "a.mp4", "--expect", "exact").code == 0
+    assert not (tmp_path / LATENTS).exists()
+
+
+def test_what_was_stopped_is_not_kept_when_it_shall_not_be(
+    run: Any, tiny: str, tmp_path: Path, at: Any
+) -> None:
+    at("denoise", 3)
+    words = small(tiny, steps=10, keep_latents="never")
+    ran = run("generate", PROMPT, *words, "--out", "a.mp4")
+    assert ran.code == 130
+    assert "--seed 7" in ran.err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_second_ctrl_c_aborts(run: Any, tiny: str, tmp_path: Path, at: Any) -> None:

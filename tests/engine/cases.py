@@ -11,12 +11,14 @@ from safetensors.torch import save_file
 
 from vidgen.components import Components
 from vidgen.device import named
+from vidgen.engine import Engine
 from vidgen.families import FAMILIES, Family, Task
 from vidgen.inputs import Inputs
 from vidgen.plan import Plan, plan
 from vidgen.request import parse_request
-from vidgen.tiny import tiny_model
+from vidgen.tiny import tiny_components, tiny_model
 
+ENGINES: dict[str, Engine] = {}
 PROMPT = "a big red ball moves quickly left over the sand"
 
 
@@ -37,6 +39,14 @@ class Case:
 
 CASES = [Case(family, task) for family in FAMILIES for task in family.tasks]
 GOLDEN = [case for case in CASES if case.has_golden]
+
+
+def engine_for(case: Case) -> Engine:
+    """The engine of a family's tiny model, one for all tests; each leaves it as it was."""
+    name = case.family.name
+    if name not in ENGINES:
+        ENGINES[name] = Engine(tiny_model(case.family), tiny_components(case.family))
+    return ENGINES[name]
 
 
 def picture(seed: int, width: int = 64, height: int = 64) -> Image.Image:

@@ -1,33 +1,16 @@
 """Golden parity: what the engine makes equals unmodified diffusers bit for bit."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
-from tests.engine.cases import CASES, GOLDEN, Case, golden, inputs_of, lora, make_plan
+from tests.engine.cases import CASES, GOLDEN, Case, engine_for, golden, inputs_of, lora, make_plan
 from vidgen.engine import Engine
 from vidgen.errors import BadRequest, Cancelled
 from vidgen.events import CancelToken
-from vidgen.tiny import tiny_components, tiny_model
 
-ENGINES: dict[str, Engine] = {}
-
-
-def engine_for(case: Case) -> Engine:
-    name = case.family.name
-    if name not in ENGINES:
-        ENGINES[name] = Engine(tiny_model(case.family), tiny_components(case.family))
-    return ENGINES[name]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case.name)

@@ -1,6 +1,5 @@
 """Sparse attention attached to every family: right at density 1, gone afterwards, counted."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,36 +7,20 @@ import pytest
 import torch
 
 from attention import TopK
-from tests.engine.cases import CASES, Case, inputs_of, lora, make_plan
+from tests.engine.cases import CASES, Case, engine_for, inputs_of, lora, make_plan
 from vidgen.attention_plan import AttentionPlan
 from vidgen.denoise import Watch
-from vidgen.engine import Engine
 from vidgen.families import family
 from vidgen.sparse import Density, Moment, SparseProcessor, SparseSession
-from vidgen.tiny import tiny_components, tiny_model
+from vidgen.tiny import tiny_components
 
-ENGINES: dict[str, Engine] = {}
+pytestmark = pytest.mark.usefixtures("one_thread")
 EVERYWHERE = {
     "attention": "topk", "min_tokens": 0, "query_block": 8, "key_block": 8, "dense_steps": 0,
     "dense_layers": "none",
 }  # fmt: skip
 WHOLE = {**EVERYWHERE, "density": 1.0, "compensate": "none"}
 T2V = Case(family("wan2.1-t2v"), "t2v")
-
-
-def engine_for(case: Case) -> Engine:
-    name = case.family.name
-    if name not in ENGINES:
-        ENGINES[name] = Engine(tiny_model(case.family), tiny_components(case.family))
-    return ENGINES[name]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def latents(case: Case, **fields: Any) -> torch.Tensor:

@@ -6,6 +6,9 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from attention import Dense
+from vidgen.attention_plan import AttentionPlan
+from vidgen.budgets import Recall, divide, load_budgets, save_budgets
 from vidgen.cli.batch_items import read_prompts
 from vidgen.cli.interrupt import stoppable
 from vidgen.cli.making import Maker
@@ -21,6 +24,7 @@ from vidgen.cli.options import (
 )
 from vidgen.cli.place import find_device, home_of, settings_of
 from vidgen.cli.report import Reporter, table
+from vidgen.device import DeviceProfile
 from vidgen.errors import BadRequest
 from vidgen.events import Progress
 from vidgen.media.disk import check_folder
@@ -58,8 +62,6 @@ def budgets(
     with stoppable(speak=reporter.for_people) as cancel, reporter.working():
         maker = Maker(device, home, reporter, cancel, offline=settings.switch("offline"))
         found = _measured(maker, plans, every, reporter)
-    from vidgen.budgets import divide, load_budgets, save_budgets
-
     kept = [
         entry for entry in (load_budgets(out) if out.exists() else []) if not _same(entry, found)
     ]
@@ -75,27 +77,21 @@ def budgets(
     )
 
 
-def _plans(prompts: Path, given: dict[str, Any], device: Any) -> list[tuple[Plan, Plan]]:
+def _plans(prompts: Path, given: dict[str, Any], device: DeviceProfile) -> list[tuple[Plan, Plan]]:
     """Return each prompt's dense plan, and the plan whose ranking is measured."""
     made = []
     for _, fields in read_prompts(prompts):
         data = {"min_tokens": 0, **given, **fields, "attention": "topk", "preview": "off"}
         sparse = plan(parse_request(data), device)
-        made.append((dataclasses.replace(sparse, attention=dense_plan()), sparse))
+        dense = AttentionPlan(Dense(), "sdpa", "measured dense")
+        made.append((dataclasses.replace(sparse, attention=dense), sparse))
     return made
-
-
-def dense_plan() -> Any:
-    """Return the plan of plain dense attention."""
-    from attention import Dense
-    from vidgen.attention_plan import AttentionPlan
-
-    return AttentionPlan(Dense(), "sdpa", "measured dense")
 
 
 def _measured(
     maker: Maker, plans: list[tuple[Plan, Plan]], every: int, reporter: Reporter
-) -> list[Any]:
+) -> list[Recall]:
+    """Run every prompt dense; return what its heads' best blocks held, an entry for each grid."""
     from vidgen.recall import RecallSession
 
     session: RecallSession | None = None
@@ -115,7 +111,7 @@ def _measured(
     return session.recalls(plans[0][0].model.name, weights)
 
 
-def _same(entry: Any, found: list[Any]) -> bool:
+def _same(entry: Recall, found: list[Recall]) -> bool:
     return any(
         (entry.model, entry.grid, entry.query_block, entry.key_block)
         == (other.model, other.grid, other.query_block, other.key_block)

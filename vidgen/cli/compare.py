@@ -17,6 +17,7 @@ from vidgen.media import VideoWriter, comparison_grid, probe_video, read_recipe
 from vidgen.recipe import parse_recipe
 
 MOST = 8
+_TELLING = ("density", "compensate", "dense_above")  # of a plan's sparse part
 
 
 @flowing
@@ -146,6 +147,3 @@ def _short(value: Any) -> str:
     if isinstance(value, dict):
         return " ".join(f"{key}={item}" for key, item in value.items() if key in _TELLING)
     return str(value)
-
-
-_TELLING = ("density", "compensate", "dense_above")

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from vidgen.adjustment import Adjustment
+from vidgen.cli.go_on import go_on
 from vidgen.cli.interrupt import stoppable
 from vidgen.cli.making import ClipFile, Made, new_writer, quiet_libraries
 from vidgen.cli.naming import LATENTS_SUFFIX, format_of
@@ -50,7 +51,9 @@ def decode(
 ) -> None:
     """Finish a clip from the latents that an earlier run left.
 
-    Only the model's VAE is loaded. The latents stay where they are; vidgen gc removes old ones.
+    Of a run that was stopped while denoising the remaining steps are made first, with the whole
+    model; the clip is the same as if it had never been stopped. Otherwise only the model's VAE is
+    loaded. The latents stay where they are; vidgen gc removes old ones.
     """
     recipe = recipe_of(latents)
     settings = settings_of(common, running.given())
@@ -60,6 +63,14 @@ def decode(
     target = out or _meant_path(latents, facts["profile"])
     new_writer(target, facts)
     check_stills([target], sheet)
+    if "unfinished" in recipe:
+        changes = {"model": model, "format": facts["profile"], "crf": crf}
+        if vae_tiling != "auto":
+            changes["vae_tiling"] = vae_tiling
+        made = go_on(latents, target, changes, device, home_of(common), reporter,
+                     offline=settings.switch("offline"), with_sheet=sheet is not None)  # fmt: skip
+        _tell(made, sheet, facts, reporter)
+        return
     row = resolve(model or recipe["request"].get("model", recipe["plan"]["model"]))
     with stoppable(speak=reporter.for_people) as cancel, reporter.working():
         made = _decode(
@@ -67,6 +78,10 @@ def decode(
             tiling=vae_tiling, with_sheet=sheet is not None,
             offline=settings.switch("offline"),
         )  # fmt: skip
+    _tell(made, sheet, facts, reporter)
+
+
+def _tell(made: Made, sheet: Path | None, facts: dict[str, Any], reporter: Reporter) -> None:
     if sheet is not None and made.sheet is not None:
         save_sheet(sheet, [made.sheet], [made.recipe], facts["fps"])
     reporter.say(str(made))

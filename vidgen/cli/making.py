@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vidgen.engine import Engine
     from vidgen.inputs import Inputs
     from vidgen.media import VideoWriter
+    from vidgen.unfinished import Unfinished
 
 TITLE_LENGTH = 80
 
@@ -113,11 +114,13 @@ class Maker:
         inputs: "Inputs | None" = None,
         with_sheet: bool = False,
         preview: Path | None = None,
+        resume: "Unfinished | None" = None,
     ) -> Made:
         """Make clip `index` of a plan.
 
         path         no latents lie beside it yet
         clip, clips  what the progress line counts
+        resume       an earlier run of the same plan, stopped while denoising
         Raises       VidgenError; if latents were kept, its message says how to finish them
         """
         keep = plan.request.keep_latents
@@ -136,6 +139,7 @@ class Maker:
                     latents_path=latents,
                     open_sink=output.open,
                     previews=preview is not None,
+                    resume=resume,
                 )
                 stack.close()
             except BaseException as error:
@@ -245,7 +249,7 @@ def _say_what_is_kept(
     if latents is not None and latents.exists():
         hint = f"Finish the clip with `vidgen decode {latents}`."
     elif isinstance(error, Cancelled):
-        hint = f"No latents of it are kept; --seed {seed} makes it anew."
+        hint = f"Nothing of it is kept; --seed {seed} makes it anew."
     else:
         return
     if isinstance(error, VidgenError):
