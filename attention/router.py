@@ -4,7 +4,7 @@ Scores are float32, ties go to the lower index, and nothing is read back from th
 """
 
 import math
-from importlib.util import find_spec
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -17,6 +17,8 @@ from attention.selection import Selection, select_highest
 
 # b batch  h heads  n tokens  q query blocks  k key blocks  i, j parts of blocks  d head dim
 
+Scorer = Callable[[Tensor, Tensor, Layout, TopK, float | None], Tensor]
+
 _CHUNK_BYTES = {"cpu": 2 * 2**20, "cuda": 64 * 2**20}  # of part scores; a CPU's caches are small
 
 
@@ -28,6 +30,7 @@ def select(
     layer: int = 0,
     first_kept: Tensor | None = None,
     scale: float | None = None,
+    score: Scorer | None = None,
 ) -> Selection:
     """Return the key blocks that each query block reads.
 
@@ -35,6 +38,7 @@ def select(
     layer           whose budgets count
     first_kept      `priorities` on the device, for callers that ask often
     scale           of the products; 1 / sqrt(d) when omitted
+    score           from `scorer`; `block_scores` when omitted
     Raises          AttentionError if the sequence is not the layout's
     """
     if q_bhnd.shape[2] != layout.tokens or k_bhnd.shape[2] != layout.tokens:
@@ -47,7 +51,7 @@ def select(
         return window(layout, pattern, device)
     if first_kept is None:
         first_kept = priorities(layout, pattern.neighbours).to(device)
-    scores = _scores(q_bhnd, k_bhnd, layout, pattern, scale)
+    scores = (score or block_scores)(q_bhnd, k_bhnd, layout, pattern, scale)
     wanted, most = _counts(scores, layout, pattern, layer)
     scores = keep_first(scores, first_kept)
     return _listed(scores, wanted, most, layout)
@@ -58,16 +62,18 @@ def keep_first(scores_bhqk: Tensor, first_kept_qk: Tensor) -> Tensor:
     return torch.where(first_kept_qk > 0, 1e30 * first_kept_qk, scores_bhqk)
 
 
-def _scores(
-    q_bhnd: Tensor, k_bhnd: Tensor, layout: Layout, pattern: TopK, scale: float | None
-) -> Tensor:
-    """Return `block_scores`, from Triton where it is installed and made for these blocks."""
-    if q_bhnd.is_cuda and find_spec("triton") is not None:
+def scorer(
+    backend: str, layout: Layout, pattern: TopK, head_dim: int, device: torch.device
+) -> Scorer:
+    """Return who computes `block_scores` beside a backend: Triton's own kernel where it is made for
+    these blocks, else torch.
+    """
+    if backend == "triton":
         from attention.triton_router import block_scores_triton, can_score
 
-        if can_score(layout, pattern, q_bhnd.shape[-1], q_bhnd.device):
-            return block_scores_triton(q_bhnd, k_bhnd, layout, pattern, scale)
-    return block_scores(q_bhnd, k_bhnd, layout, pattern, scale)
+        if can_score(layout, pattern, head_dim, device):
+            return block_scores_triton
+    return block_scores
 
 
 def window(layout: Layout, pattern: Window, device: torch.device | str = "cpu") -> Selection:

@@ -12,7 +12,7 @@ from triton.runtime.errors import TritonError
 from attention.layout import Layout, layout_order, priorities
 from attention.patterns import TopK
 from attention.proxies import make_proxies
-from attention.router import block_scores, select
+from attention.router import block_scores, scorer, select
 from attention.selection import select_highest
 from attention.triton_blocks import Work, attend_triton, device_config, launch, read_words
 from attention.triton_configs import Config
@@ -51,20 +51,21 @@ def pieces(shape: Shape, device: str = "cuda") -> dict[str, Callable[[], Any]]:
     hidden = torch.randn((1, shape.tokens, shape.heads * HEAD_DIM), device=device).to(q.dtype)
     order_n = layout_order(layout).to(device)
     first = priorities(layout, pattern.neighbours).to(device)
-    selection = select(q, k, layout, pattern, first_kept=first)
+    score = scorer("triton", layout, pattern, HEAD_DIM, q.device)
+    selection = select(q, k, layout, pattern, first_kept=first, score=score)
     proxies = make_proxies(k, v, layout.key_block, "mean")
     scores = block_scores(q, k, layout, pattern)
     most = selection.blocks_bhqs.shape[-1]
 
     def whole() -> Tensor:
-        chosen = select(q, k, layout, pattern, first_kept=first)
+        chosen = select(q, k, layout, pattern, first_kept=first, score=score)
         return attend_triton(q, k, v, chosen, make_proxies(k, v, layout.key_block, "mean"))
 
     return {
         "total of a layer": whole,
         "kernel, none": lambda: attend_triton(q, k, v, selection),
         "kernel, mean": lambda: attend_triton(q, k, v, selection, proxies),
-        "router": lambda: select(q, k, layout, pattern, first_kept=first),
+        "router": lambda: select(q, k, layout, pattern, first_kept=first, score=score),
         "scores, Triton": lambda: block_scores_triton(q, k, layout, pattern),
         "top-k": lambda: select_highest(scores, selection.counts_bhq, most),
         "proxies": lambda: make_proxies(k, v, layout.key_block, "mean"),

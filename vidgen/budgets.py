@@ -13,6 +13,7 @@ from typing import Any
 
 from attention import Grid
 from vidgen.errors import BadRequest, NotFound
+from vidgen.media.disk import part_of
 
 FORMAT = 1
 LEAST, MOST = 0.5, 4.0  # a head's density over the mean
@@ -99,9 +100,13 @@ def _at(known: list[tuple[float, float]], x: float) -> float:
 def save_budgets(path: Path, recalls: list[Recall]) -> None:
     """Write a budgets file, whole or not at all."""
     content = {"vidgen_budgets": FORMAT, "grids": [asdict(recall) for recall in recalls]}
-    part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(content) + "\n", "utf-8")
-    part.replace(path)
+    part = part_of(path)
+    try:
+        part.write_text(json.dumps(content) + "\n", "utf-8")
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
 
 
 def load_budgets(path: Path) -> list[Recall]:

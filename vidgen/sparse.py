@@ -6,7 +6,7 @@ and leaves the model as it was. It knows modules and tensors; what to do comes f
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -27,8 +27,10 @@ from attention import (
 )
 from attention.executors import Executor
 from attention.layout import priorities
+from attention.router import Scorer, scorer
 from attention.trained import Prepared, Trained, attend_trained, prepare
 from vidgen.attention_plan import AttentionPlan
+from vidgen.density import Density
 from vidgen.trained_sparse import ExtraWeights
 
 # b batch  n tokens  h heads  d head dim  c channels
@@ -50,36 +52,6 @@ class Moment:
     step: int
     sigma: float
     branch: int = 0
-
-
-@dataclass(slots=True)
-class Density:
-    """How much of attention was computed, counted on the device and read once."""
-
-    possible: int = 0
-    dense: int = 0
-    counted: list[Tensor] = field(default_factory=list)
-
-    def add_dense(self, pairs: int) -> None:
-        """Count a layer that read everything; pairs of blocks, over batch and heads."""
-        self.possible += pairs
-        self.dense += pairs
-
-    def add(self, selection: Selection, pairs: int) -> None:
-        """Count a layer that read the selected blocks of `pairs` there are."""
-        self.possible += pairs
-        rows = selection.counts_bhq.numel()
-        self.counted.append(selection.counts_bhq.sum() * (pairs // selection.key_blocks // rows))
-
-    @property
-    def blocks(self) -> int:
-        """Pairs of a query block and a key block that were computed."""
-        return self.dense + int(sum(int(count) for count in self.counted))
-
-    @property
-    def share(self) -> float:
-        """The same as a share of all pairs; 1 if nothing ran."""
-        return self.blocks / self.possible if self.possible else 1.0
 
 
 class SparseSession:
@@ -127,7 +99,8 @@ class SparseSession:
             self._moment = Moment(0, float(timestep.max()) / TRAIN_TIMESTEPS)
         self._places = None
         if not self.plan.is_dense_at(self._moment.sigma):
-            self._places = self._placed(_grid_of(transformer, hidden), hidden.device)
+            head_dim = transformer.config.attention_head_dim
+            self._places = self._placed(_grid_of(transformer, hidden), head_dim, hidden.device)
 
     @property
     def sparse(self) -> bool:
@@ -212,7 +185,13 @@ class SparseSession:
             return kept
         places = self._places
         selection = select(
-            q, k, places.layout, self.plan.pattern, layer.number, first_kept=places.first_kept
+            q,
+            k,
+            places.layout,
+            self.plan.pattern,
+            layer.number,
+            first_kept=places.first_kept,
+            score=places.score,
         )
         if self.plan.reuse_steps > 1:
             self._kept[key] = (self._moment.step, selection)
@@ -227,19 +206,20 @@ class SparseSession:
             self._moved[layer] = {name: weight.to(like) for name, weight in weights.items()}
         return self._moved[layer]
 
-    def _placed(self, grid: Grid, device: torch.device) -> "_Places":
+    def _placed(self, grid: Grid, head_dim: int, device: torch.device) -> "_Places":
         key = (grid, device)
         if key not in self._layouts:
             layout = self.plan.layout(grid)
             order_n = layout_order(layout).to(device)
-            first_kept = prepared = None
+            first_kept = prepared = score = None
             if isinstance(self.plan.pattern, TopK):
                 first_kept = priorities(layout, self.plan.pattern.neighbours).to(device)
+                score = scorer(self.plan.backend, layout, self.plan.pattern, head_dim, device)
             elif isinstance(self.plan.pattern, Trained):
                 prepared = prepare(self.plan.pattern, grid, device)
                 order_n = prepared.order_n
             inverse_n = inverse_order(order_n)
-            self._layouts[key] = _Places(layout, order_n, inverse_n, first_kept, prepared)
+            self._layouts[key] = _Places(layout, order_n, inverse_n, first_kept, score, prepared)
         return self._layouts[key]
 
 
@@ -251,6 +231,7 @@ class _Places:
     order_n: Tensor
     inverse_n: Tensor
     first_kept: Tensor | None
+    score: Scorer | None
     prepared: Prepared | None = None
 
     @property

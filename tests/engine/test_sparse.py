@@ -10,8 +10,9 @@ from attention import TopK
 from tests.engine.cases import CASES, Case, engine_for, inputs_of, lora, make_plan
 from vidgen.attention_plan import AttentionPlan
 from vidgen.denoise import Watch
+from vidgen.density import Density
 from vidgen.families import family
-from vidgen.sparse import Density, Moment, SparseProcessor, SparseSession
+from vidgen.sparse import Moment, SparseProcessor, SparseSession
 from vidgen.tiny import tiny_components
 
 pytestmark = pytest.mark.usefixtures("one_thread")

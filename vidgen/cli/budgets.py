@@ -58,14 +58,12 @@ def budgets(
     home, reporter = home_of(common), Reporter(common)
     device = find_device(settings, home, only_planning=False)
     check_folder(out.absolute().parent)
+    before = load_budgets(out) if out.exists() else []
     plans = _plans(prompts, settings.request(), device.profile)
     with stoppable(speak=reporter.for_people) as cancel, reporter.working():
         maker = Maker(device, home, reporter, cancel, offline=settings.switch("offline"))
         found = _measured(maker, plans, every, reporter)
-    kept = [
-        entry for entry in (load_budgets(out) if out.exists() else []) if not _same(entry, found)
-    ]
-    save_budgets(out, [*kept, *found])
+    save_budgets(out, [*(entry for entry in before if not _same(entry, found)), *found])
     rows = []
     for entry in found:
         heads = [density for row in divide(entry, 0.125) for density in row]

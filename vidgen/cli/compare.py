@@ -14,6 +14,7 @@ from vidgen.errors import BadMedia, BadRequest
 from vidgen.events import CancelToken, Progress
 from vidgen.fidelity import Fidelity, compare_videos
 from vidgen.media import VideoWriter, comparison_grid, probe_video, read_recipe
+from vidgen.media.disk import check_folder, check_target
 from vidgen.recipe import parse_recipe
 
 MOST = 8
@@ -43,6 +44,9 @@ def compare(
         raise BadRequest(f"Name 2 to {MOST} clips, not {1 + len(others)}.")
     if not 0 <= gain <= 1000:
         raise BadRequest(f"--gain {gain:g} is outside 0..1000.")
+    if out is not None:
+        check_target(out, is_folder=not out.suffix)
+        check_folder(out.absolute().parent)
     reporter = Reporter(common)
     with (
         stoppable(speak=reporter.for_people) as cancel,

@@ -68,8 +68,9 @@ def generate(
     For real pictures name a real model: --model wan2.1-t2v-1.3b (vidgen models ls lists more), a
     local folder in diffusers' format, or a hub id. What is omitted takes the model's own recipe.
 
-    Ctrl-C stops after the step that runs; a second one aborts. Latents are on disk before they are
-    decoded, so that a decode that fails or is stopped is finished by vidgen decode.
+    Ctrl-C stops after the step that runs and keeps what was done; a second one aborts. Latents are
+    on disk before they are decoded. Whatever was stopped or failed after its first step is finished
+    by vidgen decode, to the same clip.
     """
     given = flags_given(flags) | running.given()
     _add_prompt(given, prompt, prompt_file)
