@@ -20,7 +20,7 @@ class Host:
     """What a device can run.
 
     capability  CUDA compute capability, (0, 0) for a CPU
-    backends    names that import here and pass their self-test; "reference" and "sdpa" always do
+    backends    names of those that are installed here; "reference" and "sdpa" always do
     """
 
     kind: Kind
@@ -131,10 +131,12 @@ def _problem(
         return f"it has no proxies for compensate={pattern.compensate}", "use compensate=none"
     if backend not in host.backends and backend not in ("reference", "sdpa"):
         if backend == "flash":
-            return "it is not installed or failed its self-test", "install the extra `flash`"
+            return "it is not installed", "install the extra `flash`"
         if backend == "sage":
-            return "it is not installed or failed its self-test", "install sageattention"
+            return "it is not installed", "install sageattention"
         if backend == "triton":
-            return "triton is not installed or failed its self-test", "install the extra `kernels`"
-        return "it failed its self-test (is there a C++ compiler?)", other
+            return "triton is not installed", "install the extra `kernels`"
+        if backend == "flex":
+            return "it needs a C++ compiler and none was found", other
+        return "it is not among this device's backends", other
     return None

@@ -46,7 +46,9 @@ class TopK:
     def __post_init__(self) -> None:
         _check_density(self.density)
         if self.top_p is not None and not 0 < self.top_p <= 1:
-            raise AttentionError(f"top_p={self.top_p} is outside 0..1.", field="top_p")
+            raise AttentionError(
+                f"top_p={self.top_p} is not above 0 and up to 1; try 0.9.", field="top_p"
+            )
         if self.neighbours < 0 or self.sub_block < 1:
             raise AttentionError(
                 f"neighbours={self.neighbours} and sub_block={self.sub_block} must be at least 0 "
@@ -91,7 +93,7 @@ class Window:
 def _check_density(density: float) -> None:
     if not 0 < density <= 1:
         raise AttentionError(
-            f"density={density} is outside 0..1; 0.125 reads one key block in eight.",
+            f"density={density} is not above 0 and up to 1; 0.125 reads one key block in eight.",
             field="density",
         )
 

@@ -35,9 +35,9 @@ def test_kept_blocks(density: float, blocks: int, kept: int) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"density": 0.0}, "density=0.0 is outside 0..1"),
-        ({"density": 1.01}, "density=1.01 is outside 0..1"),
-        ({"top_p": 0.0}, "top_p=0.0 is outside 0..1"),
+        ({"density": 0.0}, "density=0.0 is not above 0 and up to 1"),
+        ({"density": 1.01}, "density=1.01 is not above 0 and up to 1"),
+        ({"top_p": 0.0}, "top_p=0.0 is not above 0 and up to 1"),
         ({"neighbours": -1}, "neighbours=-1"),
         ({"sub_block": 0}, "sub_block=0"),
         ({"budgets": ((0.5, 2.0),)}, "density=2.0"),
