@@ -73,8 +73,8 @@ def load_latents(path: Path) -> SavedLatents:
     latents = tensors.get("latents")
     if latents is None:
         raise BadMedia(f"{path} is not a file of latents (it has no tensor of that name).")
-    recipe = parse_recipe(metadata.get("vidgen"), str(path))
-    if "unfinished" in recipe:
+    unfinished = latents.ndim == 5  # those of a whole batch, which nothing else keeps
+    if unfinished and "unfinished" in parse_recipe(metadata.get("vidgen"), str(path)):
         raise BadMedia(
             f"{path} is of a run that was stopped while denoising; `vidgen decode` goes on with it."
         )
@@ -83,6 +83,7 @@ def load_latents(path: Path) -> SavedLatents:
             f"{path} holds {str(latents.dtype).removeprefix('torch.')} latents of shape "
             f"{tuple(latents.shape)}; finite 4-D ones in float32 are needed."
         )
+    recipe = parse_recipe(metadata.get("vidgen"), str(path))
     check_decodable(recipe, str(path))
     if latents_hash(latents) != recipe["latents_sha256"]:
         raise BadMedia(f"{path} was changed: its latents are not those of its recipe.")

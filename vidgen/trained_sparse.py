@@ -5,12 +5,13 @@ handed to `vidgen.sparse` beside the model.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attention import AttentionError, Sla, Vsa
 from attention.trained import Trained, extra_weights, layer_and_part, require_weights
-from vidgen.errors import NotFound, Unsupported
+from vidgen.errors import BadRequest, NotFound, Unsupported
 from vidgen.weights_file import safetensors_header
 
 if TYPE_CHECKING:
@@ -68,13 +69,16 @@ def read_extra_weights(path: Path, pattern: Trained, *, layers: int) -> ExtraWei
 def trained_pattern(folder: Path) -> Trained | None:
     """Return the pattern whose extra weights a transformer's folder holds, None without any.
 
-    Reads headers only. Its values are those that published checkpoints use.
+    Reads headers only; a damaged one holds none, and loading will say so. Its values are those that
+    published checkpoints use.
     """
+    names: list[str] = []
+    for file in sorted(folder.glob("*.safetensors")):
+        with suppress(BadRequest):
+            names += safetensors_header(file, field="model").shapes
     for pattern in (Vsa(), Sla()):
-        for file in sorted(folder.glob("*.safetensors")):
-            names = safetensors_header(file, field="model").shapes
-            if any(layer_and_part(pattern, name) is not None for name in names):
-                return pattern
+        if any(layer_and_part(pattern, name) is not None for name in names):
+            return pattern
     return None
 
 
