@@ -311,7 +311,7 @@ def main() -> None:
     found = run(options.pairs, quick=options.quick)
     command = f"python -m benchmarks.attention --pairs {options.pairs}"
     content = report(command + " --quick" * options.quick, **found)
-    name = f"attention-cpu-{content['date']}.json"
+    name = f"{content['date']}-attention-cpu.json"
     out = options.out or Path(__file__).parent / "results" / name
     write_report(out, content)
     print(content["machine"])

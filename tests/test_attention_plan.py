@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from vidgen.attention_plan import noise_level
+from vidgen.budgets import DENSITIES, Recall, save_budgets
 from vidgen.device import cpu_profile, named
 from vidgen.errors import BadRequest
 from vidgen.plan import Plan, plan
@@ -125,3 +127,20 @@ def test_planning_sparse_attention_loads_no_torch() -> None:
         "named('nvidia-h200')); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_recipe_tells_budgets_apart(tmp_path: Path) -> None:
+    curve = tuple(min(1.0, 3 * density) for density in DENSITIES)
+    sharp = tuple(min(1.0, 20 * density) for density in DENSITIES)
+    layers = int(made(TOY).model.configs.transformer["num_layers"])
+    named_as = []
+    for number, heads in enumerate(((curve, curve), (curve, sharp))):
+        path = tmp_path / f"{number}.json"
+        found = made(TOY, "cpu", attention="topk")
+        grid, blocks = str(found.grid), (found.attention.query_block, found.attention.key_block)
+        save_budgets(path, [Recall("toyworld", "w", grid, *blocks, DENSITIES, (heads,) * layers)])
+        sparse = made(TOY, "cpu", attention="topk", budgets=str(path)).attention
+        assert sparse.budgets_of == "w"
+        named_as.append(sparse.as_dict()["sparse"]["budgets"])
+    assert all(name.startswith("per head ") for name in named_as)
+    assert named_as[0] != named_as[1]

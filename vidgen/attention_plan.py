@@ -4,6 +4,8 @@ Plain data made without torch; `vidgen.sparse` carries it out.
 """
 
 import dataclasses
+import hashlib
+import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +16,7 @@ from attention.choose import Pattern
 from attention.patterns import kept_blocks
 from attention.trained import Trained
 from vidgen.adjustment import Adjustment
-from vidgen.budgets import divide, load_budgets, recall_for
+from vidgen.budgets import BUDGETS_FILE, Recall, divide, load_budgets, recall_for
 from vidgen.device import DeviceProfile
 from vidgen.errors import BadRequest
 from vidgen.models import Model
@@ -28,7 +30,6 @@ _SPARSE_FIELDS = (
     "density", "dense_steps", "dense_layers", "sink_frames", "min_tokens", "query_block",
     "key_block", "compensate", "top_p",
 )  # fmt: skip
-_OWN_BUDGETS = "budgets.json"
 _TOPK_FIELDS = ("compensate", "top_p", "sink_frames")
 
 
@@ -42,6 +43,7 @@ class AttentionPlan:
     dense_above   noise level above which every key is read, 0..1; 1 for none
     dense_layers  layers that always read every key
     reuse_steps   steps that share one selection, >= 1
+    budgets_of    fingerprint of the weights that the pattern's budgets were measured on
     """
 
     pattern: Pattern
@@ -54,6 +56,16 @@ class AttentionPlan:
     dense_above: float = 1.0
     dense_layers: tuple[int, ...] = ()
     reuse_steps: int = 1
+    budgets_of: str | None = None
+
+    def check_weights(self, weights: str) -> None:
+        """Raise BadRequest if the budgets were measured on other weights than a model's."""
+        if self.budgets_of not in (None, weights):
+            raise BadRequest(
+                f"The budgets were measured on other weights ({self.budgets_of}) than are loaded "
+                f"({weights}); measure them anew with `vidgen budgets` or use budgets=uniform.",
+                field="budgets",
+            )
 
     @property
     def name(self) -> str:
@@ -116,7 +128,7 @@ class AttentionPlan:
             "sub_block": pattern.sub_block,
             "neighbours": pattern.neighbours,
             "top_p": pattern.top_p,
-            "budgets": "per head" if pattern.budgets else "uniform",
+            "budgets": _named(pattern.budgets),
             "reuse_steps": self.reuse_steps,
         }
 
@@ -148,8 +160,10 @@ def plan_attention(
         _or(request.key_block, defaults.key_block),
     )
     dense_layers = _layers(_or(request.dense_layers, defaults.dense_layers), _num_layers(model))
+    recall = None
     if isinstance(pattern, TopK):
-        budgets = _budgets(request, model, grid, blocks, dense_layers, pattern.density)
+        recall = _recall(request, model, grid, blocks)
+        budgets = _divided(recall, pattern.density, dense_layers)
         pattern = dataclasses.replace(pattern, budgets=budgets)
     config = model.configs.transformer
     try:
@@ -178,6 +192,7 @@ def plan_attention(
         sink_frames=min(_or(request.sink_frames, sink), grid.frames),
         dense_above=noise_level(_or(request.dense_steps, defaults.dense_steps), flow_shift),
         dense_layers=dense_layers,
+        budgets_of=None if recall is None else recall.weights,
     )
 
 
@@ -271,27 +286,20 @@ def _pattern(word: str, request: VideoRequest, model: Model) -> Pattern:
     )
 
 
-def _budgets(
-    request: VideoRequest,
-    model: Model,
-    grid: Grid,
-    blocks: tuple[int, int],
-    dense_layers: tuple[int, ...],
-    density: float,
-) -> tuple[tuple[float, ...], ...] | None:
-    """Return densities per layer and head, None for one density for all."""
+def _recall(
+    request: VideoRequest, model: Model, grid: Grid, blocks: tuple[int, int]
+) -> Recall | None:
+    """Return what is known of the model's heads, None where all get one density."""
     if request.budgets == "uniform":
         return None
     path = Path(request.budgets).expanduser()
     if request.budgets == "auto":
-        if model.folder is None or not (model.folder / _OWN_BUDGETS).is_file():
+        if model.folder is None or not (model.folder / BUDGETS_FILE).is_file():
             return None
-        path = model.folder / _OWN_BUDGETS
+        path = model.folder / BUDGETS_FILE
     recalls = load_budgets(path)
     recall = recall_for(recalls, model.name, grid, *blocks)
-    if recall is None:
-        if request.budgets == "auto":
-            return None
+    if recall is None and request.budgets != "auto":
         known = ", ".join(f"{entry.model} {entry.grid}" for entry in recalls) or "nothing"
         raise BadRequest(
             f"{path} has no budgets for {model.name} at {grid} tokens in blocks of "
@@ -299,8 +307,24 @@ def _budgets(
             "budgets=uniform.",
             field="budgets",
         )
+    return recall
+
+
+def _divided(
+    recall: Recall | None, density: float, dense_layers: tuple[int, ...]
+) -> tuple[tuple[float, ...], ...] | None:
+    """Return a density for each layer and head, none for layers that stay dense."""
+    if recall is None:
+        return None
     kept = tuple(() if layer in dense_layers else row for layer, row in enumerate(recall.kept))
     return divide(dataclasses.replace(recall, kept=kept), density)
+
+
+def _named(budgets: tuple[tuple[float, ...], ...] | None) -> str:
+    """Return what a recipe says of budgets: enough to see that they changed."""
+    if budgets is None:
+        return "uniform"
+    return f"per head {hashlib.sha256(json.dumps(budgets).encode()).hexdigest()[:12]}"
 
 
 def _refuse_unused(request: VideoRequest, word: str) -> None:

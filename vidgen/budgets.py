@@ -16,6 +16,7 @@ from vidgen.errors import BadRequest, NotFound
 from vidgen.media.disk import part_of
 
 FORMAT = 1
+BUDGETS_FILE = "budgets.json"  # in a model's folder: its own budgets
 LEAST, MOST = 0.5, 4.0  # a head's density over the mean
 DENSITIES = (1 / 64, 1 / 32, 3 / 64, 1 / 16, 3 / 32, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1.0)
 
@@ -24,7 +25,7 @@ DENSITIES = (1 / 64, 1 / 32, 3 / 64, 1 / 16, 3 / 32, 1 / 8, 3 / 16, 1 / 4, 3 / 8
 class Recall:
     """How much of each head's attention is kept, on one grid.
 
-    weights    fingerprint of the model's, for people
+    weights    fingerprint of the model's; other weights refuse the file
     grid       tokens, as frames x rows x columns
     densities  rising, 0..1
     kept       [layer][head][density] shares, 0..1, at `densities`; a layer that stays dense has an

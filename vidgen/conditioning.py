@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from vidgen.errors import BadRequest
 from vidgen.inputs import Inputs
 
 if TYPE_CHECKING:
@@ -65,14 +66,32 @@ def pinned_latents(vae: Any, plan: "Plan", inputs: Inputs) -> tuple[torch.Tensor
         condition[:, :, :1], mask[:, :, :1] = first.cpu(), 0
     frames = inputs.frames()
     if frames is not None:
-        given = video_tensor(frames[-plan.prefix_frames :]) * 2 - 1
-        prefix = encode_normalised(vae, given).cpu()
+        prefix = _prefix_latents(vae, plan, inputs, frames)
         condition[:, :, : prefix.shape[2]], mask[:, :, : prefix.shape[2]] = prefix, 0
     if inputs.last_image is not None:
         still = picture_tensor(inputs.last_image).unsqueeze(2) * 2 - 1
         last = encode_normalised(vae, still.repeat(1, 1, 1 + family.vae_temporal, 1, 1))
         condition[:, :, -1:], mask[:, :, -1:] = last[:, :, -1:].cpu(), 0
     return condition, mask
+
+
+def _prefix_latents(
+    vae: Any, plan: "Plan", inputs: Inputs, frames: "NDArray[np.float32]"
+) -> torch.Tensor:
+    """Return the latents of a prefix: those that are given, else the encoded frames."""
+    if inputs.prefix_latents is None:
+        given = video_tensor(frames[-plan.prefix_frames :]) * 2 - 1
+        return encode_normalised(vae, given).cpu()
+    family = plan.model.family
+    size = (plan.size.height // family.vae_spatial, plan.size.width // family.vae_spatial)
+    wanted = (vae.config.z_dim, family.latent_frames(plan.prefix_frames), *size)
+    if inputs.prefix_latents.shape != wanted:
+        raise BadRequest(
+            f"prefix_latents has the shape {inputs.prefix_latents.shape}, a prefix of "
+            f"{plan.prefix_frames} frames here has {wanted}; give latents of that shape.",
+            field="prefix_frames",
+        )
+    return torch.from_numpy(inputs.prefix_latents.copy()).unsqueeze(0)
 
 
 def vace_video(plan: "Plan", inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:

@@ -11,10 +11,12 @@ from vidgen.clip import Trace
 from vidgen.components import Components
 from vidgen.errors import BadOutput
 from vidgen.events import CancelToken, Preview
+from vidgen.history import History
 from vidgen.inputs import Inputs
 from vidgen.pipelines import call_arguments, make_pipeline
 from vidgen.preview import PreviewMap
 from vidgen.residency import Residency
+from vidgen.schedule import sigma_at
 from vidgen.sparse import Moment, SparseSession
 from vidgen.unfinished import Unfinished, remember, take_up
 
@@ -52,6 +54,7 @@ class Watch:
         self._before: torch.Tensor | None = None
         # (given latents, mask that is 0 where they are given), where tokens have their own times
         self.pinned: tuple[torch.Tensor, torch.Tensor] | None = None
+        self.history: History | None = None
         self.first_forward: float | None = None
         self.step = first_step
         self._forwards_of_step = 0
@@ -67,9 +70,8 @@ class Watch:
 
     def moment(self, pipe: Any) -> Moment:
         """Return where the run stands, without asking the device."""
-        sigmas = pipe.scheduler.sigmas
-        begin = len(sigmas) - 1 - self._plan.steps
-        return Moment(self.step, float(sigmas[begin + self.step]), self._forwards_of_step - 1)
+        sigma = sigma_at(pipe.scheduler, self._plan.steps, self.step)
+        return Moment(self.step, sigma, self._forwards_of_step - 1)
 
     def after_step(
         self, pipe: Any, step: int, _timestep: Any, tensors: dict[str, torch.Tensor]
@@ -83,12 +85,15 @@ class Watch:
                 "dtype=float32, another seed, or leave LoRAs out.",
                 code="nan_latents",
             )
+        if self.history is not None and self.history.level is None:
+            sigma = sigma_at(pipe.scheduler, self._plan.steps, self.step)
+            latents = self.history.put(latents, sigma)
         self.unfinished = remember(pipe.scheduler, latents, self.step)
         assert self.first_forward is not None
         self._on_step(self.step, time.perf_counter() - self.first_forward)
         if self._previews is not None and self.step < self._plan.steps:
             self._preview(pipe, step, latents, *self._previews)
-        return {}
+        return {"latents": latents}
 
     def _preview(
         self,
@@ -99,9 +104,7 @@ class Watch:
         show: Callable[[Preview], None],
     ) -> None:
         """Show the clean clip that the last step points to: x0 = x - sigma * velocity."""
-        sigmas = pipe.scheduler.sigmas
-        begin = len(sigmas) - 1 - self._plan.steps
-        before, now = float(sigmas[begin + step]), float(sigmas[begin + step + 1])
+        before, now = (sigma_at(pipe.scheduler, self._plan.steps, at) for at in (step, step + 1))
         previous, self._before = self._before, latents
         if previous is None or before == now:
             return
@@ -147,6 +150,8 @@ def denoise(
                 with session.attached(*components.transformers):
                     latents = pipe(**arguments, callback_on_step_end=watch.after_step)[0]
                 watch.trace.density = session.density.share
+        if watch.history is not None:
+            latents = watch.history.put(latents, 0.0)
     finally:
         vars(pipe).clear()  # what was attached to it refers back to it, and would keep its tensors
     return latents[0, :, watch.references :].detach().to("cpu", torch.float32)
@@ -158,9 +163,15 @@ def _attached(
 ) -> Iterator[None]:
     """Attach the watch to the experts and the VAE to its moments; detach without a trace."""
 
-    def before(expert: Any, _args: Any, _kwargs: Any) -> None:
+    train_steps = pipe.scheduler.config.num_train_timesteps
+
+    def before(expert: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         watch.before_forward()
         residency.bring_expert(expert)
+        if watch.history is None:
+            return None
+        times = watch.history.shown_times(kwargs["timestep"], train_steps)
+        return args, {**kwargs, "timestep": times}
 
     handles = [
         expert.register_forward_pre_hook(before, with_kwargs=True)
@@ -191,7 +202,7 @@ def _bring_vae_when_needed(pipe: Any, residency: Residency, watch: Watch) -> Non
                 finally:
                     pipe.vae.clear_cache()  # an encode that fails leaves its features there
             if isinstance(prepared, tuple) and len(prepared) == 3:
-                watch.pinned = prepared[1:]
+                watch.pinned, watch.history = prepared[1:], getattr(pipe, "history", None)
             return prepared
 
         setattr(pipe, name, with_vae)

@@ -4,6 +4,7 @@ It has no threads of its own and makes no decisions: whatever can be chosen is i
 """
 
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,8 @@ class Engine:
         previews: bool = True,
         open_sink: OpenSink | None = None,
         resume: Unfinished | None = None,
+        edit_latents: Callable[[torch.Tensor], torch.Tensor] | None = None,
+        context: torch.Tensor | None = None,
     ) -> Clip:
         """Make clip `index` of a plan.
 
@@ -140,6 +143,9 @@ class Engine:
         open_sink     called with the recipe at the first frames; all frames go to the sink that it
                       returns, instead of into the clip
         resume        such a run, read by `load_unfinished`: it goes on where it stopped
+        edit_latents  changes the final latents before they are kept and decoded
+        context       latents that come right before the clip's: decoded with it, so that its first
+                      frames are not taken for a beginning, and left out; not kept with the latents
         Raises        Cancelled, BadOutput, DoesNotFit, BadRequest
         """
         self._check(plan, index)
@@ -161,16 +167,18 @@ class Engine:
         watch = self._watch(plan, inputs, run, cancel, previews=previews, resume=resume)
         try:
             latents = self._denoise(plan, inputs, embeddings, plan.seeds[index], run, watch, resume)
-        except Cancelled:
+        except Cancelled as stop:
             if latents_path is not None and watch.unfinished is not None:
                 recipe = self._recipe(plan, index, run, inputs, "")
-                save_unfinished(latents_path, watch.unfinished, recipe)
+                _keep(watch.unfinished, recipe, latents_path, stop)
             raise
+        if edit_latents is not None:
+            latents = edit_latents(latents)
         recipe = self._recipe(plan, index, run, inputs, latents_hash(latents))
         saved = SavedLatents(latents, recipe)
         run.latents_kept = latents_path is not None and _save(saved, latents_path, run.trace)
         out = Output(recipe, run.trace, open_sink)
-        return self._decode(saved, plan.vae_tiling, run, cancel, out)
+        return self._decode(saved, plan.vae_tiling, run, cancel, out, context)
 
     @holding_no_memory
     def decode(
@@ -226,6 +234,7 @@ class Engine:
                 "anew, or load the engine anew.",
                 field="model",
             )
+        plan.attention.check_weights(self.weights)
 
     def _encode(self, plan: Plan, run: Run) -> list[torch.Tensor]:
         texts = [plan.request.prompt, *([plan.negative_prompt] if plan.guided else [])]
@@ -343,6 +352,7 @@ class Engine:
         run: Run,
         cancel: CancelToken,
         out: Output,
+        context: torch.Tensor | None = None,
     ) -> Clip:
         from fractions import Fraction
 
@@ -352,7 +362,7 @@ class Engine:
             for tiled in attempts[tiling]:
                 run.trace.vae_tiled = tiled
                 try:
-                    self._decode_into(saved.latents, run, cancel, out)
+                    self._decode_into(saved.latents, context, run, cancel, out)
                     break
                 except Exception as error:
                     if not is_out_of_memory(error):
@@ -376,14 +386,18 @@ class Engine:
     def _decode_into(
         self,
         latents: torch.Tensor,
+        context: torch.Tensor | None,
         run: Run,
         cancel: CancelToken,
         out: Output,
     ) -> None:
         import numpy as np
 
-        tiled = run.trace.vae_tiled
+        tiled, before = run.trace.vae_tiled, 0
         vae = self._components.vae
+        if context is not None:
+            latents = torch.cat([context, latents], dim=1)
+            before = context.shape[1] * self.model.family.vae_temporal
         total = group_count(vae, latents, tiled=tiled)
         groups = decode_groups(vae, latents, tiled=tiled, cancel=cancel)
         with closing(groups):
@@ -394,8 +408,10 @@ class Engine:
                         f"The decoded frames are not finite from group {done} of {total}{kept}.",
                         code="nan_frames",
                     )
-                if len(frames):
-                    out.write(frames)
+                skipped = min(before, len(frames))
+                before -= skipped
+                if len(frames) > skipped:
+                    out.write(frames[skipped:])
                 run.report("decode", done, total, None)
 
 
@@ -409,6 +425,14 @@ def _save(saved: SavedLatents, path: Path, trace: Trace) -> bool:
         trace.adjustments.append(Adjustment("keep_latents", asked, "never", why))
         return False
     return True
+
+
+def _keep(unfinished: Unfinished, recipe: dict[str, Any], path: Path, stop: Cancelled) -> None:
+    """Save a stopped run; if the disk will not have it, say so in the stop."""
+    try:
+        save_unfinished(path, unfinished, recipe)
+    except OSError as error:
+        stop.message = f"{stop.message} It could not be kept in {path.parent}: {error.strerror}."
 
 
 def _decode_does_not_fit(tiled: bool, *, kept: bool) -> DoesNotFit:

@@ -47,6 +47,8 @@ class Inputs:
     video              (frames, rows, columns, 3), or a file
     mask               the same; white is made anew
     references         pictures of things that shall appear
+    prefix_latents     (channels, latent frames, rows, columns): what the last frames of the video
+                       were decoded from, used instead of encoding them; normalised, any range
     video_fps          rate of the video, when it came from a file
     Raises             BadRequest for an array of another shape, type or range
     """
@@ -58,6 +60,7 @@ class Inputs:
     references: "tuple[Image, ...]" = ()
     video_fps: Fraction | None = None
     adjustments: tuple[Adjustment, ...] = field(default=())
+    prefix_latents: "NDArray[np.float32] | None" = None
 
     def __post_init__(self) -> None:
         """Look at the arrays, which a library's user may have made in any way."""
@@ -263,6 +266,7 @@ def hashes(inputs: Inputs) -> dict[str, str]:
         "last_image": inputs.last_image,
         "video": inputs.frames(),
         "mask": inputs.mask_frames(),
+        "prefix_latents": inputs.prefix_latents,
         **{f"reference_{i}": picture for i, picture in enumerate(inputs.references)},
     }
     return {

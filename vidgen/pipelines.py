@@ -16,9 +16,10 @@ from vidgen.conditioning import (
     pinned_latents,
     vace_video,
 )
+from vidgen.history import make_history
 from vidgen.inputs import Inputs
 from vidgen.residency import Residency
-from vidgen.schedule import make_scheduler
+from vidgen.schedule import make_scheduler, sigma_at
 
 if TYPE_CHECKING:
     from vidgen.plan import Plan
@@ -92,16 +93,22 @@ def call_arguments(
         _attach_vace(pipe, plan, inputs, device)
         arguments["conditioning_scale"] = plan.conditioning_scale
     elif name == "WanImageToVideoPipeline":
-        arguments |= _image_arguments(pipe, components, plan, inputs, residency)
+        arguments |= _image_arguments(pipe, components, plan, inputs, residency, seed)
     return arguments
 
 
 def _image_arguments(
-    pipe: Any, components: Components, plan: "Plan", inputs: Inputs, residency: Residency
+    pipe: Any,
+    components: Components,
+    plan: "Plan",
+    inputs: Inputs,
+    residency: Residency,
+    seed: int,
 ) -> dict[str, Any]:
     family = plan.model.family
-    if family.token_times and plan.task != "i2v":
-        _attach_pins(pipe, plan, inputs, residency)
+    loose = plan.history == "renoise" or plan.history_noise > 0
+    if family.token_times and (plan.task != "i2v" or loose):
+        _attach_pins(pipe, plan, inputs, residency, seed)
         return {"image": torch.zeros(1, 3, plan.size.height, plan.size.width)}
     assert inputs.image is not None
     pictures = [inputs.image] if inputs.last_image is None else [inputs.image, inputs.last_image]
@@ -116,8 +123,11 @@ def _image_arguments(
     return arguments
 
 
-def _attach_pins(pipe: Any, plan: "Plan", inputs: Inputs, residency: Residency) -> None:
-    """Give the loop any set of clean latent frames instead of the first one only."""
+def _attach_pins(pipe: Any, plan: "Plan", inputs: Inputs, residency: Residency, seed: int) -> None:
+    """Give the loop any set of latent frames, clean or not, instead of a clean first one only.
+
+    The pipe's `history` is what the loop has to know of frames that are not clean.
+    """
     from diffusers.utils.torch_utils import randn_tensor
 
     vae = pipe.vae
@@ -128,6 +138,13 @@ def _attach_pins(pipe: Any, plan: "Plan", inputs: Inputs, residency: Residency) 
         noise = latents
         if noise is None:
             noise = randn_tensor(condition.shape, generator, device=device, dtype=torch.float32)
+        pipe.history = history = make_history(plan, condition, seed)
+        if history is not None and history.level is not None:
+            condition = history.put(condition, history.level)
+        elif history is not None:
+            mask[:, :, : history.frames] = 1
+            if latents is None:
+                noise = history.put(noise, sigma_at(pipe.scheduler, plan.steps, 0))
         return noise, condition.to(device), mask.to(device)
 
     pipe.prepare_latents = prepare_latents

@@ -43,6 +43,7 @@ class Plan:
     seeds            one per clip
     guided           a second forward without the prompt is made each step
     prefix_frames    frames at the start that are given, 0 if none
+    history          how they enter, and history_noise at what noise level, 0..1
     lora_matches     of the LoRAs whose names can be compared without loading weights
     fidelity         how the result relates to unmodified diffusers at the same seed
     """
@@ -68,6 +69,8 @@ class Plan:
     text_length: int
     seeds: tuple[int, ...]
     prefix_frames: int
+    history: Literal["pin", "renoise"]
+    history_noise: float
     strength: float
     conditioning_scale: float
     fit: "Fit"
@@ -143,6 +146,8 @@ class Plan:
             "text_length": self.text_length,
             "seeds": list(self.seeds),
             "prefix_frames": self.prefix_frames,
+            "history": self.history,
+            "history_noise": self.history_noise,
             "strength": self.strength,
             "conditioning_scale": self.conditioning_scale,
             "fit": self.fit,
@@ -226,6 +231,8 @@ def plan(
         text_length=model.family.text_length,
         seeds=_seeds(request),
         prefix_frames=shape.prefix_frames,
+        history=_or(request.history, "pin"),
+        history_noise=_or(request.history_noise, 0.0),
         strength=strength,
         conditioning_scale=_or(request.conditioning_scale, 1.0),
         fit=shape.fit,
@@ -236,7 +243,14 @@ def plan(
         vae_dtype=work.vae_dtype,
         offload=work.offload,
         vae_tiling=tiling(request, work),
-        fidelity=_fidelity(work, attention, task, recipe, device),
+        fidelity=_fidelity(
+            work,
+            attention,
+            task,
+            recipe,
+            device,
+            clean=request.history != "renoise" and not request.history_noise,
+        ),
         estimate=estimate(work, device),
         adjustments=tuple(found),
         notes=(*shape.notes, *_notes(request, device)),
@@ -330,7 +344,13 @@ def _seeds(request: VideoRequest) -> tuple[int, ...]:
 
 
 def _fidelity(
-    work: Workload, attention: AttentionPlan, task: Task, recipe: Recipe, device: DeviceProfile
+    work: Workload,
+    attention: AttentionPlan,
+    task: Task,
+    recipe: Recipe,
+    device: DeviceProfile,
+    *,
+    clean: bool,
 ) -> str:
     """Class of the ladder: L0 is bit-equal to unmodified diffusers, L1 differs by rounding, L2 by
     what is left out.
@@ -343,6 +363,6 @@ def _fidelity(
         return "L1: decoded in tiles, which changes pixels at the seams"
     if device.kind == "cuda" and work.dtype != recipe.dtype:
         return f"L1: {work.dtype} instead of the recipe's {recipe.dtype}"
-    if work.token_times and task not in ("t2v", "i2v"):
+    if work.token_times and (task not in ("t2v", "i2v") or not clean):
         return "L0: the model's own arithmetic; unmodified diffusers has no such task to compare"
     return "L0: bit-equal to unmodified diffusers on this device"

@@ -86,6 +86,20 @@ class VideoRequest(BaseModel):
         ge=1,
         le=1000,
     )
+    history: Literal["pin", "renoise"] | None = option(
+        None,
+        text="How given frames at the start enter: pin = kept as they are, renoise = noised to "
+        "each step's level, so that the model may depart from them.",
+        group="inputs",
+    )
+    history_noise: float | None = option(
+        None,
+        text="Noise on given frames at the start, told to the model; 0.02 keeps a chain from "
+        "following every fault.",
+        group="inputs",
+        ge=0,
+        le=0.5,
+    )
     mask: str | None = option(
         None,
         text="Mask video or image for VACE: white is made anew, black is kept.",
@@ -326,6 +340,8 @@ class VideoRequest(BaseModel):
             raise ValueError("prefix_frames needs the video whose last frames it takes")
         if self.prefix_frames is not None and self.image is not None:
             raise ValueError("prefix_frames and image both set the clip's start; give one of them")
+        if self.history == "renoise" and self.history_noise:
+            raise ValueError("history=renoise sets its own noise; leave history_noise out")
         if self.mask is not None and self.video is None:
             raise ValueError("mask needs the video that it covers")
         if self.strength is not None and self.video is None:

@@ -34,3 +34,8 @@ def make_scheduler(
             "flow_shift": flow_shift,
         }
     )
+
+
+def sigma_at(scheduler: Any, steps: int, step: int) -> float:
+    """Return the noise level after `step` of the `steps` that are run, 0 after the last."""
+    return float(scheduler.sigmas[len(scheduler.sigmas) - 1 - steps + step])

@@ -84,6 +84,18 @@ def refuse_unused(request: VideoRequest, inputs: Inputs, task: Task, model: Mode
         ),
         ("boundary_ratio", request.boundary_ratio is not None, two, "a two-expert model"),
         ("strength", request.strength is not None, task == "v2v", "video to video"),
+        *(
+            (
+                name,
+                bool(value) and value != "pin",
+                model.family.token_times and task in ("i2v", "flf2v", "prefix"),
+                "given frames at the start and a model whose tokens have their own times",
+            )
+            for name, value in (
+                ("history", request.history),
+                ("history_noise", request.history_noise),
+            )
+        ),
         (
             "conditioning_scale",
             request.conditioning_scale is not None,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vidgen.budgets import BUDGETS_FILE
 from vidgen.errors import BadRequest
 
 EDGE = 2**20
@@ -90,13 +91,16 @@ def file_fingerprint(path: Path) -> str:
 def folder_fingerprint(folder: Path) -> str:
     """Identify a folder's weights: every file's name, size, first and last mebibyte.
 
-    A part may be a link to another model's.
+    Budgets are measured on the weights, so they are no part of them. A part may be a link to
+    another model's.
     """
     files = [
         path
         for part in sorted(folder.iterdir())
         for path in (sorted(part.rglob("*")) if part.is_dir() else [part])
-        if path.suffix in (".safetensors", ".json", ".model") and path.is_file()
+        if path.suffix in (".safetensors", ".json", ".model")
+        and path.is_file()
+        and path != folder / BUDGETS_FILE
     ]
     return _fingerprint([(path, f"{path.relative_to(folder).as_posix()}:") for path in files])
 

@@ -54,6 +54,12 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int, default=1, help="threads of this process")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--batch", type=int, default=8, help="clips per transformer step")
+    parser.add_argument(
+        "--high-share",
+        type=float,
+        default=0.08,
+        help="dit: share of samples at noise 0.9 to 1, where the layout is decided",
+    )
     parser.add_argument("--rank", type=int, default=0, help="dit: this process among its peers")
     parser.add_argument("--peers", type=int, default=1, help="dit: processes sharing the run")
     parser.add_argument(
@@ -149,7 +155,9 @@ def _dit(args: argparse.Namespace) -> None:
     from benchmarks.train.peers import Peers
 
     decay = 0.35 if args.decay_share is None else args.decay_share
-    settings = dit.Settings(layers=args.layers, batch=args.batch, mix=_mix(args.mix))
+    settings = dit.Settings(
+        layers=args.layers, batch=args.batch, mix=_mix(args.mix), high_share=args.high_share
+    )
     dit.train(
         args.work,
         args.budget_seconds,

@@ -5,6 +5,7 @@ Trains on cached analytic latents; knows neither pixels nor the VAE.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,8 @@ ATTRIBUTE_VALUES = [(name, value) for name, values in ATTRIBUTES.items() for val
 class Settings:
     """What a session of training may vary.
 
-    shift           skews noise levels towards noise: median = shift / (1 + shift)
+    shift           skews noise levels towards noise, at the base shape: median = shift / (1 + shift);
+                    a larger picture needs more noise to hide its layout, see `shift_for`
     uniform_share   share of samples whose noise level is uniform instead, 0..1
     high_share      share whose noise level is uniform in 0.9..1, where the layout is decided
     object_weight   how much more an error counts on the object and the latent pixels around it
@@ -111,10 +113,18 @@ def draw_pins(rng: np.random.Generator, size: int, frames: int) -> Tensor:
     return pins
 
 
-def draw_sigmas(rng: np.random.Generator, size: int, settings: Settings) -> Tensor:
+def shift_for(settings: Settings, shape: Shape) -> float:
+    """Shift of the noise levels for a clip's shape: it grows with the picture's side.
+
+    A layout that many pixels show is still seen through noise that hides it in a few.
+    """
+    return settings.shift * math.sqrt(math.prod(shape[1:]) / math.prod(BASE_SHAPE[1:]))
+
+
+def draw_sigmas(rng: np.random.Generator, size: int, settings: Settings, shift: float) -> Tensor:
     """One noise level per sample, 0..1: shifted logit-normal mixed with uniform."""
     normal = 1 / (1 + np.exp(-rng.standard_normal(size)))
-    shifted = settings.shift * normal / (1 + (settings.shift - 1) * normal)
+    shifted = shift * normal / (1 + (shift - 1) * normal)
     uniform = rng.random(size)
     draw = rng.random(size)
     chosen = np.where(draw < settings.uniform_share, uniform, shifted)
@@ -270,7 +280,7 @@ class Trainer:
         return named
 
     def step(
-        self, latents: Tensor, covers: Tensor, scenes: list[Scene], rate: float
+        self, shape: Shape, latents: Tensor, covers: Tensor, scenes: list[Scene], rate: float
     ) -> dict[str, float]:
         """One optimiser step; returns its loss, the loss without pins, and the probe's parts."""
         settings = self.settings
@@ -279,7 +289,8 @@ class Trainer:
                 group["lr"] = lr * rate
         texts = captions_for(scenes, self.rng)
         pins = draw_pins(self.rng, len(texts), latents.shape[2] - 1).to(self.device)
-        sigma_b = draw_sigmas(self.rng, len(texts), settings).to(self.device)
+        shift = shift_for(settings, shape)
+        sigma_b = draw_sigmas(self.rng, len(texts), settings, shift).to(self.device)
         ids, mask = tokenize(self.tokenizer, texts, self.rng)
         text = embed(self.model.text, ids.to(self.device), mask.to(self.device))
         covers = covers.to(self.device)
@@ -358,7 +369,7 @@ def train(
             break
         shape, batch = draw_shape(settings, run.step)
         latents, covers, scenes = draw_batch(trainer.rng, shards[shape], batch)
-        rows.append(trainer.step(latents, covers, scenes, rate))
+        rows.append(trainer.step(shape, latents, covers, scenes, rate))
         run.advance(batch * peers.count)
         if peers.rank > 0:
             continue

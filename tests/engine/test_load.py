@@ -13,6 +13,7 @@ import torch
 
 from tests.engine.cases import PROMPT
 from tests.folders import save_tiny
+from vidgen.budgets import BUDGETS_FILE
 from vidgen.device import named
 from vidgen.engine import Engine
 from vidgen.errors import BadRequest, NotFound, Unsupported, VidgenError
@@ -142,6 +143,8 @@ def test_fingerprint_follows_the_weights(folders: dict[str, Path], tmp_path: Pat
     prints = [folder_fingerprint(folder) for folder in (folders["wan2.1-t2v"], same, other)]
     assert prints[0] == prints[1]
     assert prints[0] != prints[2]
+    (same / BUDGETS_FILE).write_text("{}", "utf-8")  # measured on the weights, no part of them
+    assert folder_fingerprint(same) == prints[0]
 
 
 def test_damaged_weights_are_one_sentence(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Sparse attention attached to every family: right at density 1, gone afterwards, counted."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.engine.cases import CASES, Case, engine_for, inputs_of, lora, make_pl
 from vidgen.attention_plan import AttentionPlan
 from vidgen.denoise import Watch
 from vidgen.density import Density
+from vidgen.errors import BadRequest
 from vidgen.families import family
 from vidgen.sparse import Moment, SparseProcessor, SparseSession
 from vidgen.tiny import tiny_components
@@ -196,3 +198,19 @@ def test_a_moment_comes_from_the_schedule(monkeypatch: pytest.MonkeyPatch) -> No
     latents(T2V, **EVERYWHERE, num_inference_steps=2)
     assert [(moment.step, moment.branch) for moment in seen] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert seen[0].sigma == seen[1].sigma > seen[2].sigma == seen[3].sigma > 0
+
+
+def test_budgets_of_other_weights_are_refused() -> None:
+    engine, made = engine_for(T2V), make_plan(T2V, **EVERYWHERE, density=0.25)
+    assert isinstance(made.attention.pattern, TopK)
+    config = made.model.configs.transformer
+    layers = ((0.25,) * config["num_attention_heads"],) * config["num_layers"]
+    for weights, refused in ((engine.weights, False), ("another", True)):
+        pattern = dataclasses.replace(made.attention.pattern, budgets=layers)
+        attention = dataclasses.replace(made.attention, pattern=pattern, budgets_of=weights)
+        changed = dataclasses.replace(made, attention=attention)
+        if refused:
+            with pytest.raises(BadRequest, match=r"other weights \(another\) than are"):
+                engine.run(changed, inputs_of(T2V))
+        else:
+            engine.run(changed, inputs_of(T2V))

@@ -1,5 +1,6 @@
 """Runs stopped while denoising: kept on disk, and taken up again to the very same bits."""
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +19,23 @@ T2V = Case(family("wan2.1-t2v"), "t2v")
 
 
 def stopped(case: Case, path: Path, after: int, **fields: Any) -> Any:
-    """Stop a run after a step; return its plan."""
+    """Stop a run after a step; return its plan and what was said."""
     made, token = make_plan(case, num_inference_steps=4, **fields), CancelToken()
 
     def stop(event: Any) -> None:
         if isinstance(event, Progress) and (event.stage, event.done) == ("denoise", after):
             token.cancel()
 
-    with pytest.raises(Cancelled, match="at denoising step"):
+    with pytest.raises(Cancelled, match="at denoising step") as caught:
         engine_for(case).run(made, inputs_of(case), on=stop, cancel=token, latents_path=path)
-    return made
+    return made, caught.value.message
 
 
 @pytest.mark.parametrize("scheduler", ["unipc", "euler"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_going_on_gives_the_same_bits(case: Case, scheduler: str, tmp_path: Path) -> None:
     path = tmp_path / "a.latents.safetensors"
-    made = stopped(case, path, 2, scheduler=scheduler)
+    made, _ = stopped(case, path, 2, scheduler=scheduler)
     engine = engine_for(case)
     wanted = engine.run(made, inputs_of(case)).latents
     seen: list[int] = []
@@ -53,7 +54,7 @@ def test_a_run_may_be_stopped_more_than_once_and_be_sparse(tmp_path: Path) -> No
     path = tmp_path / "a.latents.safetensors"
     sparse = {"attention": "topk", "min_tokens": 0, "query_block": 8, "key_block": 8,
               "density": 0.25, "dense_steps": 0.5}  # fmt: skip
-    made = stopped(T2V, path, 1, **sparse)
+    made, _ = stopped(T2V, path, 1, **sparse)
     token = CancelToken()
 
     def stop(event: Any) -> None:
@@ -116,4 +117,18 @@ def test_a_run_stopped_before_its_first_step_leaves_nothing(tmp_path: Path) -> N
     path = tmp_path / "a.latents.safetensors"
     with pytest.raises(Cancelled):
         engine_for(T2V).run(make_plan(T2V), cancel=token, latents_path=path)
+    assert not path.exists()
+
+
+def test_a_full_disk_does_not_hide_the_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("vidgen.unfinished.write_tensors", full)
+    path = tmp_path / "a.latents.safetensors"
+    _, said = stopped(T2V, path, 1)
+    assert "step 2 of 4. It could not be kept in " in said
+    assert "No space left" in said
     assert not path.exists()

@@ -73,7 +73,7 @@ def test_a_session_resumes_where_the_last_one_ended(work: Path) -> None:
     for each in (trainer, twin):
         torch.set_rng_state(state["torch_rng"])
         latents, covers, scenes = draw_batch(each.rng, shards, 4)
-        losses.append(each.step(latents, covers, scenes, rate=1.0))
+        losses.append(each.step(BASE_SHAPE, latents, covers, scenes, rate=1.0))
     assert losses[0] == pytest.approx(losses[1], rel=0, abs=0, nan_ok=True)
     assert all(
         torch.equal(one, other)

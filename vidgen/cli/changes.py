@@ -13,8 +13,9 @@ from vidgen.weights_file import folder_fingerprint
 _PLANNED = (
     "task", "width", "height", "num_frames", "num_inference_steps", "steps", "scheduler",
     "flow_shift", "guidance_scale", "guidance_scale_2", "guided", "boundary_ratio",
-    "negative_prompt", "prefix_frames", "strength", "conditioning_scale", "fit", "attention",
-    "attention_backend", "sparse", "dtype", "vae_dtype", "vae_tiling",
+    "negative_prompt", "prefix_frames", "history", "history_noise", "strength",
+    "conditioning_scale", "fit", "attention", "attention_backend", "sparse", "dtype", "vae_dtype",
+    "vae_tiling",
 )  # fmt: skip
 
 
