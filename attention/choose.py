@@ -1,6 +1,7 @@
 """Choosing who computes attention, on plain data: no torch call, no look at the machine."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from attention.errors import AttentionError
@@ -20,12 +21,14 @@ class Host:
     """What a device can run.
 
     capability  CUDA compute capability, (0, 0) for a CPU
-    backends    names of those that are installed here; "reference" and "sdpa" always do
+    backends    names of those that can run here; "reference" and "sdpa" always do
+    problems    of those that are installed and cannot: one clause each on why
     """
 
     kind: Kind
     capability: tuple[int, int]
     backends: frozenset[str]
+    problems: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,9 @@ def _problem(
             return f"it does head dimensions {dims}, the model has {head_dim}", "use reference"
     if backend == "flex" and isinstance(pattern, TopK) and pattern.compensate != "none":
         return f"it has no proxies for compensate={pattern.compensate}", "use compensate=none"
+    if backend in host.problems:
+        needs = f"it failed its self-test on this device ({host.problems[backend]})"
+        return needs, f"use {'sdpa' if backend in DENSE_BACKENDS else 'reference'}"
     if backend not in host.backends and backend not in ("reference", "sdpa"):
         if backend == "flash":
             return "it is not installed", "install the extra `flash`"

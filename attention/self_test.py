@@ -3,14 +3,15 @@
 For the process that owns the device; `choose` takes what it finds as plain data.
 """
 
-from collections.abc import Iterable, Mapping
+import math
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
 
-from attention.choose import DENSE_BACKENDS, Kind
+from attention.choose import DENSE_BACKENDS
 from attention.dense import dense_attention
-from attention.errors import AttentionError
 from attention.executors import executor
 from attention.grid import Grid
 from attention.layout import Layout
@@ -20,72 +21,104 @@ from attention.reference import attend_reference
 from attention.router import select
 from attention.selection import select_all
 
-# flex compiles for seconds, and needs a C++ compiler on a CPU: tested only when named.
-TESTED: Mapping[Kind, tuple[str, ...]] = {
-    "cpu": ("reference", "sdpa", "cpu"),
-    "cuda": ("reference", "sdpa", "triton", "flash", "sage"),
+SLOW = frozenset({"flex"})  # compiles for seconds before it computes anything
+CASES: dict[str, tuple[tuple[torch.dtype, Compensate], ...]] = {
+    "cpu": ((torch.float32, "none"), (torch.float32, "mean_var")),
+    "cuda": ((torch.bfloat16, "none"), (torch.bfloat16, "mean"), (torch.float16, "mean_var")),
 }
-_TOLERANCE = {"cpu": 1e-5, "cuda": 3e-2}
-_SAGE_TOLERANCE = 0.1  # 8-bit products
+# What a package that does not fit this machine raises at its import, build or first call.
+_FAILURES: tuple[type[Exception], ...] = (
+    AssertionError, AttributeError, ImportError, LookupError, OSError, RuntimeError, TypeError,
+    ValueError, subprocess.SubprocessError,
+)  # fmt: skip
 
 
-def available_backends(kind: Kind, also: Iterable[str] = ()) -> frozenset[str]:
-    """Return the backends that work on this device; `also` names ones that are slow to test."""
-    found = self_test(kind, (*TESTED[kind], *also))
-    return frozenset(name for name, problem in found.items() if problem is None)
+_EXACT = 1e-5  # allowed in float32; narrower types get twice their rounding step
+_SAGE = 0.1  # 8-bit products
 
 
-def self_test(kind: Kind, names: Iterable[str]) -> dict[str, str | None]:
-    """Return for each backend why it does not work here, None if it does."""
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """How a backend did.
+
+    off, allowed  largest difference from the reference, NaN where nothing was computed, and the
+                  most that it may be
+    problem       one clause on why it does not work here, empty if it does
+    """
+
+    off: float
+    allowed: float
+    problem: str = ""
+
+
+def self_test(device: str, names: Iterable[str]) -> dict[str, Finding]:
+    """Return for each backend whether it works on a device and how exact it is.
+
+    device  "cpu", "cuda" or "cuda:1"
+    """
+    return {name: _finding(name, device) for name in names}
+
+
+def _finding(name: str, device: str) -> Finding:
+    kind = torch.device(device).type
     if kind == "cuda" and not torch.cuda.is_available():
-        return dict.fromkeys(names, "torch finds no CUDA device")
-    return {name: _problem(name, kind) for name in names}
+        return Finding(math.nan, math.nan, "torch finds no CUDA device")
+    found = []
+    for dtype, compensate in CASES[kind]:
+        if name == "flex" and compensate != "none":
+            continue
+        try:
+            found.append(verdict(name, device, dtype, compensate))
+        except _failures() as failure:
+            return Finding(math.nan, math.nan, _clause(failure))
+        if found[-1].problem:
+            return found[-1]
+    return max(found, key=lambda item: item.off / item.allowed)
 
 
-def _problem(name: str, kind: Kind) -> str | None:
-    try:
-        error = _error(name, kind)
-    except _failures(name) as failure:
-        lines = str(failure).strip().splitlines()
-        return f"{type(failure).__name__}: {lines[0] if lines else 'no message'}"
-    allowed = _SAGE_TOLERANCE if name == "sage" else _TOLERANCE[kind]
-    if error <= allowed:
-        return None
-    return f"differs from the reference by {error:.2g}, more than {allowed:g}"
+def verdict(name: str, device: str, dtype: torch.dtype, compensate: Compensate) -> Finding:
+    """Compare a backend with the reference on a small problem, made and solved on the CPU.
+
+    compensate  of the sparse ones; a dense one reads every key
+    """
+    layout = Layout(Grid(3, 9, 11))  # the last block of queries and of keys is short
+    generator = torch.Generator().manual_seed(0)
+    shape = (1, 2, layout.tokens, 64)
+    q, k, v = (torch.randn(shape, generator=generator).to(dtype) for _ in range(3))
+    there = q.to(device), k.to(device), v.to(device)
+    if name in DENSE_BACKENDS:
+        selection = select_all(layout.tokens, layout.tokens, layout.query_block, layout.key_block)
+        out, proxies = dense_attention(name)(*there), None
+    else:
+        selection = select(q, k, layout, TopK(density=0.5))
+        proxies = make_proxies(k, v, layout.key_block, compensate)
+        lists = replace(
+            selection,
+            blocks_bhqs=selection.blocks_bhqs.to(device),
+            counts_bhq=selection.counts_bhq.to(device),
+        )
+        theirs = make_proxies(there[1], there[2], layout.key_block, compensate)
+        out = executor(name)(*there, lists, theirs)
+    expected = attend_reference(q.float(), k.float(), v.float(), selection, proxies)
+    off = float((out.float().cpu() - expected).abs().max())
+    allowed = _SAGE if name == "sage" else max(_EXACT, 2 * torch.finfo(dtype).eps)
+    if off <= allowed:
+        return Finding(off, allowed)
+    kind = str(dtype).removeprefix("torch.")
+    return Finding(off, allowed, f"{kind} is off by {off:.2g} where {allowed:.2g} is allowed")
 
 
-def _failures(name: str) -> tuple[type[Exception], ...]:
-    """Return what a backend raises where it does not work."""
-    expected = (AttentionError, ImportError, RuntimeError)
-    if name not in ("triton", "flex"):
-        return expected
+def _failures() -> tuple[type[Exception], ...]:
+    """Return what may be raised, Triton's own included; asked for only once something failed."""
     try:
         from triton.errors import TritonError
     except ImportError:
-        return expected
-    return (*expected, TritonError)
+        return _FAILURES
+    return (*_FAILURES, TritonError)
 
 
-def _error(name: str, kind: Kind) -> float:
-    """Return the largest error on a small problem; NaN counts as infinite."""
-    layout = Layout(Grid(3, 9, 11))  # the last block of queries and of keys is short
-    dtype = torch.bfloat16 if kind == "cuda" else torch.float32
-    generator = torch.Generator().manual_seed(0)
-    shape = (1, 2, layout.tokens, 64)
-    # Made on the CPU, so the same on all devices.
-    q, k, v = (torch.randn(shape, generator=generator).to(kind, dtype) for _ in range(3))
-    if name in DENSE_BACKENDS:
-        selection = select_all(layout.tokens, layout.tokens, layout.query_block, layout.key_block)
-        expected = attend_reference(q.cpu().float(), k.cpu().float(), v.cpu().float(), selection)
-        return _largest(dense_attention(name)(q, k, v), expected)
-    compensate: Compensate = "none" if name == "flex" else "mean_var"
-    pattern = TopK(density=0.5, compensate=compensate)
-    selection = select(q, k, layout, pattern)
-    proxies = make_proxies(k, v, layout.key_block, compensate)
-    expected = attend_reference(q.float(), k.float(), v.float(), selection, proxies)
-    return _largest(executor(name)(q, k, v, selection, proxies), expected)
-
-
-def _largest(out: Tensor, expected: Tensor) -> float:
-    error = (out.float().cpu() - expected.float().cpu()).abs().max()
-    return float(error.nan_to_num(nan=torch.inf))
+def _clause(failure: Exception) -> str:
+    """Return what a failure says first, as part of a sentence."""
+    lines = str(failure).strip().splitlines()
+    said = lines[0].split(". ")[0].rstrip(".") if lines else "no message"
+    return f"{type(failure).__name__}: {said}"

@@ -16,10 +16,8 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from attention import triton_kernels
 from attention.errors import AttentionError
-from attention.patterns import Compensate
-from attention.proxies import Proxies, make_proxies
-from attention.reference import attend_reference
-from attention.selection import Selection, select_highest
+from attention.proxies import Proxies
+from attention.selection import Selection
 from attention.triton_configs import Config, architecture, config
 
 # b batch  h heads  n query tokens  m key tokens  q query blocks  k key blocks  s places in a list
@@ -45,46 +43,20 @@ def attend_triton(
     Raises     AttentionError for shapes, dtypes or devices the kernel is not made for
     See        `attend_reference`
     """
-    return _attend(q_bhnd, k_bhmd, v_bhmd, selection, proxies, scale, with_lse=False)[0]
-
-
-def attend_triton_lse(
-    q_bhnd: Tensor,
-    k_bhmd: Tensor,
-    v_bhmd: Tensor,
-    selection: Selection,
-    proxies: Proxies | None = None,
-    *,
-    scale: float | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Return the same, and the log of the sum of exponentials: float32 [b, h, n]."""
-    return _attend(q_bhnd, k_bhmd, v_bhmd, selection, proxies, scale, with_lse=True)
-
-
-def _attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    selection: Selection,
-    proxies: Proxies | None,
-    scale: float | None,
-    *,
-    with_lse: bool,
-) -> tuple[Tensor, Tensor]:
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
-    check_inputs(q, k, v, selection, scale)
-    _check_extents(q, k, selection, proxies)
-    out, lse = attention_op(
-        q, k, v,
+    scale = q_bhnd.shape[-1] ** -0.5 if scale is None else scale
+    check_inputs(q_bhnd, k_bhmd, v_bhmd, selection, scale)
+    _check_extents(q_bhnd, k_bhmd, selection, proxies)
+    out: Tensor = attention_op(
+        q_bhnd, k_bhmd, v_bhmd,
         selection.blocks_bhqs, selection.counts_bhq, selection.key_sizes_k,
         selection.query_block, selection.key_block,
         None if proxies is None else proxies.keys_bhkd,
         None if proxies is None else proxies.values_bhkd,
         None if proxies is None else proxies.variances_bhkd,
         None if proxies is None else proxies.sizes_k,
-        scale, with_lse,
+        scale,
     )  # fmt: skip
-    return out, lse
+    return out
 
 
 def check_inputs(q: Tensor, k: Tensor, v: Tensor, selection: Selection, scale: float) -> None:
@@ -157,28 +129,26 @@ def attention_op(
     proxy_variances: Tensor | None,
     proxy_sizes: Tensor | None,
     scale: float,
-    with_lse: bool,
-) -> tuple[Tensor, Tensor]:
-    """Compute the output and, if asked for, the log-sum-exp (else an empty tensor)."""
+) -> Tensor:
+    """Compute the output."""
     shape = device_config(q).tile(query_block, key_block)
-    out, lse = _outputs(q, with_lse)
+    out = _output(q)
     work = Work(q, k, v, blocks, counts, key_sizes, query_block, key_block, proxy_keys,
-                proxy_values, proxy_variances, proxy_sizes, scale, with_lse)  # fmt: skip
+                proxy_values, proxy_variances, proxy_sizes, scale)  # fmt: skip
     with on_device(q):
-        launch(work, shape, out, lse)
-    return out, lse
+        launch(work, shape, out)
+    return out
 
 
 @attention_op.register_fake
-def _(q: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
-    return _outputs(q, with_lse=bool(arguments[-1]))
+def _(q: Tensor, *_: Any) -> Tensor:
+    return _output(q)
 
 
-def _outputs(q_bhnd: Tensor, with_lse: bool) -> tuple[Tensor, Tensor]:
+def _output(q_bhnd: Tensor) -> Tensor:
     batch, heads, tokens, dim = q_bhnd.shape
     out_bnhd = torch.empty((batch, tokens, heads, dim), dtype=q_bhnd.dtype, device=q_bhnd.device)
-    shape = (batch, heads, tokens if with_lse else 0)
-    return out_bnhd.transpose(1, 2), torch.empty(shape, dtype=torch.float32, device=q_bhnd.device)
+    return out_bnhd.transpose(1, 2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -198,7 +168,6 @@ class Work:
     proxy_variances: Tensor | None
     proxy_sizes: Tensor | None
     scale: float
-    with_lse: bool
 
     @property
     def compensate(self) -> int:
@@ -211,7 +180,7 @@ class Work:
         return -(-self.k.shape[2] // self.key_block)
 
 
-def launch(work: Work, shape: Config, out: Tensor, lse: Tensor) -> None:
+def launch(work: Work, shape: Config, out: Tensor) -> None:
     """Run the kernel in a given shape, without asking the device for anything."""
     wide = interpreted()
     q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (work.q, work.k, work.v))
@@ -236,7 +205,7 @@ def launch(work: Work, shape: Config, out: Tensor, lse: Tensor) -> None:
     tiles_total = triton.cdiv(num_queries, shape.rows) * batch * heads
     grid = (tiles_total if wide else min(tiles_total, shape.programs * _multiprocessors(q.device)),)
     triton_kernels.attend_blocks[grid](
-        held[0], held[1], held[2], written, lse, blocks, counts,
+        held[0], held[1], held[2], written, blocks, counts,
         counts if work.key_sizes is None else work.key_sizes,
         held[3], held[4], held[5],
         counts if work.proxy_sizes is None else work.proxy_sizes, words,
@@ -247,7 +216,7 @@ def launch(work: Work, shape: Config, out: Tensor, lse: Tensor) -> None:
         TILES_PER_LIST=work.query_block // shape.rows,
         TILES_PER_BLOCK=work.key_block // shape.keys,
         RAGGED=k.shape[2] % work.key_block != 0, PADDED=work.key_sizes is not None,
-        COMPENSATE=work.compensate, WITH_LSE=work.with_lse, TMA=tma, WIDE=wide,
+        COMPENSATE=work.compensate, TMA=tma, WIDE=wide,
         PROXY_STAGES=shape.proxy_stages, num_warps=shape.warps, num_stages=shape.stages,
     )  # fmt: skip
     if wide:
@@ -313,35 +282,3 @@ def _descriptor(x: Tensor, tokens: int) -> TensorDescriptor:
 @lru_cache(maxsize=16)
 def _multiprocessors(device: torch.device) -> int:
     return int(torch.cuda.get_device_properties(device).multi_processor_count)
-
-
-def self_test(device: torch.device | str) -> None:
-    """Compare the kernel with the reference on a few small cases on a device.
-
-    Raises  AttentionError with the difference found and the one allowed
-    """
-    draw = torch.Generator().manual_seed(0)
-    cases: tuple[tuple[torch.dtype, Compensate], ...] = (
-        (torch.bfloat16, "none"),
-        (torch.bfloat16, "mean"),
-        (torch.float16, "mean_var"),
-    )
-    for dtype, compensate in cases:
-        q, k, v = (
-            torch.randn((1, 2, tokens, 64), generator=draw).to(device, dtype)
-            for tokens in (200, 300, 300)
-        )
-        scores = torch.randn((1, 2, 2, 5), generator=draw)
-        counts = torch.tensor([[[2, 3], [1, 3]]])
-        blocks, lengths = (x.to(device) for x in select_highest(scores, counts, 3))
-        selection = Selection(blocks, lengths, 128, 64, 200, 300)
-        proxies = make_proxies(k, v, 64, compensate)
-        wanted = attend_reference(q.float(), k.float(), v.float(), selection, proxies)
-        off = float((attend_triton(q, k, v, selection, proxies).float() - wanted).abs().max())
-        allowed = 2 * torch.finfo(dtype).eps  # four times what rounding alone was seen to do
-        if not off <= allowed:
-            raise AttentionError(
-                f"The Triton kernel is off by {off:.3g} on {device} ({dtype}, compensate="
-                f"{compensate}), allowed {allowed:.3g}; use attention_backend=reference.",
-                field="attention_backend",
-            )

@@ -21,7 +21,7 @@ _PLAIN = [
 
 @triton.jit(do_not_specialize=_PLAIN)
 def attend_blocks(
-    q, k, v, out, lse, blocks, counts, key_sizes,
+    q, k, v, out, blocks, counts, key_sizes,
     proxy_keys, proxy_values, proxy_variances, proxy_sizes, read_words,
     scale, heads, batch_heads, num_queries, num_keys, num_blocks,
     q_sb, q_sh, q_sn, k_sb, k_sh, k_sn, v_sb, v_sh, v_sn, out_sb, out_sh, out_sn,
@@ -29,7 +29,7 @@ def attend_blocks(
     HEAD_DIM: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr, PROXIES: tl.constexpr,
     TILES_PER_LIST: tl.constexpr, TILES_PER_BLOCK: tl.constexpr,
     RAGGED: tl.constexpr, PADDED: tl.constexpr, COMPENSATE: tl.constexpr,
-    WITH_LSE: tl.constexpr, TMA: tl.constexpr, WIDE: tl.constexpr, PROXY_STAGES: tl.constexpr,
+    TMA: tl.constexpr, WIDE: tl.constexpr, PROXY_STAGES: tl.constexpr,
 ):  # fmt: skip
     """Attend from every tile of query rows to its list of key blocks and the others' proxies.
 
@@ -40,7 +40,10 @@ def attend_blocks(
     WIDE        multiply in float32 (the interpreter cannot multiply bfloat16)
     """
     row_tiles = tl.cdiv(num_queries, ROWS)
-    for tile in range(tl.program_id(0), row_tiles * batch_heads, tl.num_programs(0)):
+    tiles = row_tiles * batch_heads
+    # Addresses within tiles are computed for each tile again: kept over all of them, those of
+    # descriptors fill so many registers that others spill.
+    for tile in tl.range(tl.program_id(0), tiles, tl.num_programs(0), disable_licm=TMA):
         # Programs side by side work on one head, whose keys and values then stay in the L2 cache.
         # The last rows come first: where there is text they hold it and read every block.
         batch = (tile // row_tiles // heads).to(tl.int64)
@@ -63,21 +66,26 @@ def attend_blocks(
             HEAD_DIM, KEYS, TILES_PER_BLOCK, RAGGED, PADDED, TMA, WIDE,
         )  # fmt: skip
         if COMPENSATE > 0:
+            squares = q_rows
+            if COMPENSATE == 2:
+                # Kept from above, the rows would take up registers throughout the list. A policy
+                # of its own keeps the compiler from making one load of the two.
+                again = load_tile(q, (q_sb, q_sh, q_sn), place, row_tile * ROWS, num_queries,
+                                  HEAD_DIM, ROWS, TMA, True, "evict_first")  # fmt: skip
+                squares = half_squares(again, scale, WIDE)
             state = read_proxies(
-                state, q_rows, proxy_keys, proxy_values, proxy_variances, proxy_sizes, place,
+                state, q_rows, squares,
+                proxy_keys, proxy_values, proxy_variances, proxy_sizes, place,
                 read_words + batch * word_sb + head * word_sh + row * word_sq,
                 scale, heads, num_blocks,
                 HEAD_DIM, PROXIES, COMPENSATE, TMA, WIDE, PROXY_STAGES,
             )  # fmt: skip
-        highest, total, acc = state
+        _, total, acc = state
         token = row_tile * ROWS + tl.arange(0, ROWS)
         inside = token < num_queries
         out_rows = out + batch * out_sb + head * out_sh + token.to(tl.int64) * out_sn
         values = (acc / total[:, None]).to(out.dtype.element_ty)
         tl.store(out_rows[:, None] + tl.arange(0, HEAD_DIM)[None, :], values, mask=inside[:, None])
-        if WITH_LSE:
-            natural = (highest + tl.log2(total)) * 0.6931471805599453
-            tl.store(lse + (batch * heads + head) * num_queries + token, natural, mask=inside)
 
 
 @triton.jit
@@ -123,15 +131,16 @@ def read_blocks(
 
 @triton.jit
 def read_proxies(
-    state, q_rows, keys, values, variances, sizes, place, words, scale, heads, num_blocks,
+    state, q_rows, squares, keys, values, variances, sizes, place, words, scale, heads, num_blocks,
     HEAD_DIM: tl.constexpr, PROXIES: tl.constexpr, COMPENSATE: tl.constexpr,
     TMA: tl.constexpr, WIDE: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Take the proxies of all blocks that a row does not read into a running softmax."""
+    """Take the proxies of all blocks that a row does not read into a running softmax.
+
+    squares  of the rows, from `half_squares`, where COMPENSATE is 2
+    """
     highest, total, acc = state
     steps = (num_blocks * HEAD_DIM * heads, num_blocks * HEAD_DIM, HEAD_DIM)
-    if COMPENSATE == 2:
-        squares = half_squares(q_rows, scale, WIDE)
     for start in tl.range(0, num_blocks, PROXIES, num_stages=STAGES):
         key_tile = load_tile(keys, steps, place, start, num_blocks, HEAD_DIM, PROXIES, TMA, True)
         logits = multiply(q_rows, tl.trans(key_tile), WIDE) * scale
@@ -150,6 +159,7 @@ def read_proxies(
 def load_tile(
     x, steps, place, start, length,
     HEAD_DIM: tl.constexpr, TOKENS: tl.constexpr, TMA: tl.constexpr, MASKED: tl.constexpr,
+    POLICY: tl.constexpr = "",
 ):  # fmt: skip
     """Load consecutive tokens of one head [TOKENS, HEAD_DIM]; past the end there are zeros."""
     if TMA:
@@ -160,7 +170,8 @@ def load_tile(
         first = x + place[0] * steps[0] + place[1] * steps[1] + tl.cast(start, tl.int64) * steps[2]
         cells = first + token[:, None] * steps[2] + tl.arange(0, HEAD_DIM)[None, :]
         if MASKED:
-            tile = tl.load(cells, mask=(start + token < length)[:, None], other=0.0)
+            inside = (start + token < length)[:, None]
+            tile = tl.load(cells, mask=inside, other=0.0, eviction_policy=POLICY)
         else:
             tile = tl.load(cells)
     return tile

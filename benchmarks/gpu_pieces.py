@@ -80,7 +80,7 @@ def tune(shape: Shape, left: Callable[[], float]) -> list[dict[str, Any]]:
     q, k, v = inputs(shape, "cuda")
     selection = lists(cell, (128, 64), "cuda")
     work = Work(q, k, v, selection.blocks_bhqs, selection.counts_bhq, None, 128, 64,
-                None, None, None, None, HEAD_DIM**-0.5, False)  # fmt: skip
+                None, None, None, None, HEAD_DIM**-0.5)  # fmt: skip
     base = device_config(q)
     tiles = -(-shape.tokens // base.rows) * shape.heads
     candidates = [
@@ -91,7 +91,7 @@ def tune(shape: Shape, left: Callable[[], float]) -> list[dict[str, Any]]:
         replace(base, tma=not base.tma),
         replace(base, rows=64, warps=4, programs=2),
     ]
-    out, lse = torch.empty_like(q), torch.empty(0, device="cuda")
+    out = torch.empty_like(q)
     found: list[dict[str, Any]] = []
     calls = []
     for candidate in candidates:
@@ -99,7 +99,7 @@ def tune(shape: Shape, left: Callable[[], float]) -> list[dict[str, Any]]:
             break
 
         def call(config: Config = candidate) -> None:
-            launch(work, config.tile(128, 64), out, lse)
+            launch(work, config.tile(128, 64), out)
 
         try:
             call()

@@ -1,11 +1,13 @@
 """What the Triton kernels compile to for each GPU generation: registers, memory, instructions.
 
 Run:  python -m benchmarks.kernels [--arch 90] [--head-dim 128] [--compensate none,mean]
-Compiles every row of the config table ahead of time; no GPU is needed. Spills (a stack) that
-are not known and shared memory beyond the limit make the exit status 1.
+Compiles every row of the config table ahead of time; no GPU is needed. A spill (a stack) and
+shared memory beyond the limit make the exit status 1. The results file tells by `source` which text
+of the kernels it is of.
 """
 
 import argparse
+import hashlib
 import itertools
 import re
 import subprocess
@@ -20,7 +22,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from attention import triton_kernels
-from attention.triton_configs import CONFIGS, SHARED_LIMIT, SPILLS, Config
+from attention.triton_configs import CONFIGS, SHARED_LIMIT, Config
 
 COMPENSATE = ("none", "mean", "mean_var")
 KEY_BLOCK = 64
@@ -40,7 +42,6 @@ class Variant:
     query_block: int = 128
     ragged: bool = True
     padded: bool = False
-    lse: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,10 @@ class Compiled:
 
     rows: int
     keys: int
+    proxies: int
     warps: int
     stages: int
+    proxy_stages: int
     registers: int
     stack: int
     shared: int
@@ -62,9 +65,8 @@ class Compiled:
     tma: bool
 
     def fits(self, variant: Variant) -> bool:
-        """Return whether it can run, and without spills but for those that are known."""
-        known = SPILLS.get((variant.arch, variant.head_dim, variant.compensate), 0)
-        return self.stack <= known and self.shared <= SHARED_LIMIT[variant.arch]
+        """Return whether it can run, and without spills."""
+        return self.stack == 0 and self.shared <= SHARED_LIMIT[variant.arch]
 
 
 def variants(archs: list[int], head_dims: list[int], compensate: list[str]) -> list[Variant]:
@@ -84,7 +86,7 @@ def source(variant: Variant, shape: Config) -> ASTSource:
         "HEAD_DIM": variant.head_dim, "ROWS": shape.rows, "KEYS": shape.keys,
         "PROXIES": shape.proxies, "TILES_PER_LIST": variant.query_block // shape.rows,
         "TILES_PER_BLOCK": variant.key_block // shape.keys, "RAGGED": variant.ragged,
-        "PADDED": variant.padded, "COMPENSATE": level, "WITH_LSE": variant.lse,
+        "PADDED": variant.padded, "COMPENSATE": level,
         "TMA": shape.tma, "WIDE": False, "PROXY_STAGES": shape.proxy_stages,
     }  # fmt: skip
     tiles = {"q": shape.rows, "k": shape.keys, "v": shape.keys}
@@ -92,7 +94,7 @@ def source(variant: Variant, shape: Config) -> ASTSource:
         tiles |= {"proxy_keys": shape.proxies, "proxy_values": shape.proxies}
     if level == 2:
         tiles["proxy_variances"] = shape.proxies
-    types = {"out": f"*{variant.dtype}", "lse": "*fp32", "proxy_sizes": "*i64", "scale": "fp32"}
+    types = {"out": f"*{variant.dtype}", "proxy_sizes": "*i64", "scale": "fp32"}
     lists = ("blocks", "counts", "key_sizes", "read_words")
     types |= dict.fromkeys((*lists, "proxy_keys", "proxy_values", "proxy_variances"), "*i32")
     for name, tile in tiles.items():
@@ -127,8 +129,8 @@ def compile_variant(variant: Variant, shape: Config | None = None) -> Compiled:
     text = kernel.asm["ptx"]
     found = [name for name in INSTRUCTIONS if name in text]
     return Compiled(
-        shape.rows, shape.keys, shape.warps, shape.stages, registers, stack,
-        kernel.metadata.shared, ", ".join(found), "cp.async.bulk.tensor" in text,
+        shape.rows, shape.keys, shape.proxies, shape.warps, shape.stages, shape.proxy_stages,
+        registers, stack, kernel.metadata.shared, ", ".join(found), "cp.async.bulk.tensor" in text,
     )  # fmt: skip
 
 
@@ -145,6 +147,11 @@ def resources(cubin: bytes) -> tuple[int, int]:
     found = re.search(r"REG:(\d+) STACK:(\d+)", said)
     assert found is not None, said
     return int(found[1]), int(found[2])
+
+
+def source_hash() -> str:
+    """Return what changes with every change to the kernels' text, in 16 hexadecimal digits."""
+    return hashlib.sha256(Path(triton_kernels.__file__).read_bytes()).hexdigest()[:16]
 
 
 HEAD = (
@@ -196,7 +203,7 @@ def write(out: Path | None, rows: list[dict[str, Any]]) -> None:
     from benchmarks.report import report, write_report
 
     command = " ".join(["python -m benchmarks.kernels", *sys.argv[1:]])
-    content = report(command, triton=triton.__version__, rows=rows)
+    content = report(command, triton=triton.__version__, source=source_hash(), rows=rows)
     out = out or Path(__file__).parent / "results" / f"{content['date']}-kernels.json"
     write_report(out, content)
     print(f"\nwritten: {out}")

@@ -1,21 +1,19 @@
 """Whole clips of toyworld, sparse against dense: pictures compared and read by the detector."""
 
-import dataclasses
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmarks.sparse_arms import NUM_STEPS, Shape, planned
 from benchmarks.train.detector import detect
 from benchmarks.train.world import Scene
-from vidgen.attention_plan import AttentionPlan
-from vidgen.device import this_cpu
 from vidgen.engine import Engine
 from vidgen.fidelity import psnr_of
-from vidgen.plan import plan
-from vidgen.request import parse_request
+from vidgen.sparse import SparseSession
 
 Frames = NDArray[np.float32]
 
@@ -23,28 +21,21 @@ Frames = NDArray[np.float32]
 def render(
     engine: Engine,
     prompt: str,
-    shape: tuple[int, int, int],
+    shape: Shape,
     seed: int,
-    attention: AttentionPlan | None = None,
-    num_steps: int = 20,
-) -> tuple[Frames, float]:
-    """Make a clip; returns its frames and the density reached.
+    session: SparseSession | None = None,
+    num_steps: int = NUM_STEPS,
+) -> Frames:
+    """Make a clip and return its frames [f, r, w, c].
 
-    attention  None: dense, by the model's own code
+    session  attached to the engine's transformer for the run, as the engine attaches its own;
+             dense, by the model's own code, when omitted
     """
-    frames, height, width = shape
-    request = parse_request(
-        {
-            "prompt": prompt, "width": width, "height": height, "num_frames": frames,
-            "num_inference_steps": num_steps, "seed": seed, "preview": "off",
-        }
-    )  # fmt: skip
-    made = plan(request, this_cpu())
-    if attention is not None:
-        made = dataclasses.replace(made, attention=attention)
-    clip = engine.run(made, previews=False)
+    made = planned(shape, num_steps, prompt=prompt, seed=seed)
+    with nullcontext() if session is None else session.attached(engine.components.transformer):
+        clip = engine.run(made, previews=False)
     assert clip.frames is not None
-    return clip.frames, clip.trace.density
+    return clip.frames
 
 
 def compared(frames: Frames, golden: Frames) -> dict[str, float]:

@@ -2,14 +2,26 @@
 
 import dataclasses
 import json
+import re
 import subprocess
 import sys
 
 import pytest
 
 from vidgen import device
-from vidgen.device import GIB, MIB, cpu_profile, load_profile, named, save_profile, this_machine
+from vidgen.device import (
+    GIB,
+    MIB,
+    cpu_profile,
+    load_profile,
+    named,
+    save_profile,
+    self_tested,
+    this_machine,
+)
 from vidgen.errors import BadRequest, NotFound
+from vidgen.plan import plan
+from vidgen.request import VideoRequest
 
 
 @pytest.fixture
@@ -208,3 +220,50 @@ def test_planning_loads_neither_torch_nor_diffusers():
         "bad = {'torch', 'diffusers', 'transformers'} & set(sys.modules); assert not bad, bad"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+@pytest.fixture
+def broken_cpu(monkeypatch):
+    """Let the CPU backend compute something that is a little wrong."""
+    from attention import executors, self_test
+
+    right = executors.executor("cpu")
+    monkeypatch.setattr(self_test, "executor", lambda _name: lambda *a, **k: right(*a, **k) * 1.001)
+
+
+def test_backends_that_work_stay_and_slow_ones_are_not_tried():
+    found = dataclasses.replace(cpu_profile(2, 8 * GIB), backends=("cpu", "flex"))
+    assert self_tested(found, "cpu") == found
+
+
+def test_a_backend_that_is_wrong_is_left_out_with_its_reason(broken_cpu, tmp_path):
+    found = self_tested(cpu_profile(2, 8 * GIB), "cpu")
+    assert found.backends == ()
+    ((name, why),) = found.problems
+    assert name == "cpu"
+    assert why.startswith("float32 is off by 0.00")
+    save_profile(found, tmp_path / "device.json")
+    assert load_profile(tmp_path / "device.json") == found
+
+
+def test_a_backend_that_works_again_is_back():
+    failed = dataclasses.replace(
+        cpu_profile(2, 8 * GIB), backends=(), problems=(("cpu", "it was broken"),)
+    )
+    assert self_tested(failed, "cpu") == cpu_profile(2, 8 * GIB)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "auto"])
+def test_who_asks_for_a_broken_backend_is_told_why(broken_cpu, backend):
+    request = VideoRequest(
+        prompt="a red ball", attention="topk", attention_backend=backend, min_tokens=1
+    )
+    assert plan(request, cpu_profile(2, 8 * GIB)).attention.backend == "cpu"
+    with pytest.raises(BadRequest) as caught:
+        plan(request, self_tested(cpu_profile(2, 8 * GIB), "cpu"))
+    assert caught.value.field == "attention_backend"
+    assert re.fullmatch(
+        r"attention_backend=cpu cannot run here: it failed its self-test on this device \(float32 "
+        r"is off by 0\.00\d+ where 1e-05 is allowed\); use reference\.",
+        str(caught.value),
+    )

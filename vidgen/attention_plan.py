@@ -169,7 +169,12 @@ def plan_attention(
     try:
         choice = choose(
             pattern,
-            Host(device.kind, device.capability, frozenset(device.backends)),
+            Host(
+                device.kind,
+                device.capability,
+                frozenset(device.backends),
+                dict(device.problems),
+            ),
             tokens=grid.tokens,
             head_dim=int(config.get("attention_head_dim", 128)),
             dtype=dtype,

@@ -60,7 +60,9 @@ class DeviceProfile:
     capability      CUDA compute capability, (0, 0) for a CPU
     memory_bytes    of the device; for a CPU the same as host_bytes
     host_bytes      RAM of the machine
-    backends        attention backends that are installed, beside reference and sdpa
+    backends        attention backends beside reference and sdpa: those that are installed; after
+                    `self_tested`, those of them that work
+    problems        after `self_tested`: backends that do not work, each with one clause on why
     """
 
     name: str
@@ -71,6 +73,7 @@ class DeviceProfile:
     host_bytes: int
     rates: Rates
     backends: tuple[str, ...] = ()
+    problems: tuple[tuple[str, str], ...] = ()
 
 
 TABLE_SPREAD = 0.25
@@ -217,6 +220,22 @@ def this_cpu() -> DeviceProfile:
     return dataclasses.replace(found, backends=_installed_backends("cpu"))
 
 
+def self_tested(profile: DeviceProfile, device: str) -> DeviceProfile:
+    """Return a profile that lists only the backends that pass their self-test on its device.
+
+    For the process that owns the device: it loads torch and computes. A backend that is slow to
+    test (`attention.self_test.SLOW`) stays as it is.
+    device  as torch calls it: "cpu", "cuda:0"
+    """
+    from attention.self_test import SLOW, self_test
+
+    listed = (*profile.backends, *dict(profile.problems))
+    found = self_test(device, [name for name in listed if name not in SLOW])
+    problems = {name: item.problem for name, item in found.items() if item.problem}
+    backends = tuple(name for name in listed if name not in problems)
+    return dataclasses.replace(profile, backends=backends, problems=tuple(problems.items()))
+
+
 def _installed_backends(kind: str) -> tuple[str, ...]:
     """Return the attention backends whose packages are installed; nothing is imported."""
     compiler = any(shutil.which(name) for name in ("c++", "g++", "clang++", "cl"))
@@ -260,25 +279,17 @@ def _gpu_profile(
     title: str, memory_bytes: int, capability: tuple[int, int], *, host_bytes: int
 ) -> DeviceProfile:
     """Return the table's rates for a GPU of that name, else conservative ones."""
-    for pattern, row in _GPUS:
-        if re.search(pattern, title):
-            return dataclasses.replace(
-                row,
-                title=title,
-                capability=capability,
-                memory_bytes=memory_bytes,
-                host_bytes=host_bytes,
-                backends=_installed_backends("cuda"),
-            )
+    known = next((row for pattern, row in _GPUS if re.search(pattern, title)), None)
     name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+    name = name if name.startswith("nvidia-") else f"nvidia-{name}"
     return DeviceProfile(
-        name=name if name.startswith("nvidia-") else f"nvidia-{name}",
+        name=name if known is None else known.name,
         title=title,
         kind="cuda",
         capability=capability,
         memory_bytes=memory_bytes,
         host_bytes=host_bytes,
-        rates=_guessed(memory_bytes, capability, title),
+        rates=_guessed(memory_bytes, capability, title) if known is None else known.rates,
         backends=_installed_backends("cuda"),
     )
 
@@ -380,6 +391,7 @@ def _profile(data: Any) -> DeviceProfile:
         host_bytes=int(data["host_bytes"]),
         rates=rates,
         backends=tuple(str(name) for name in data["backends"]),
+        problems=tuple((str(name), str(why)) for name, why in data["problems"]),
     )
     if min(profile.memory_bytes, profile.host_bytes) <= 0:
         raise ValueError("memory_bytes and host_bytes must be positive")

@@ -56,8 +56,8 @@ ATTRIBUTE_VALUES = [(name, value) for name, values in ATTRIBUTES.items() for val
 class Settings:
     """What a session of training may vary.
 
-    shift           skews noise levels towards noise, at the base shape: median = shift / (1 + shift);
-                    a larger picture needs more noise to hide its layout, see `shift_for`
+    shift           skews noise levels towards noise: median = shift / (1 + shift), at the base
+                    shape; see `shift_for`
     uniform_share   share of samples whose noise level is uniform instead, 0..1
     high_share      share whose noise level is uniform in 0.9..1, where the layout is decided
     object_weight   how much more an error counts on the object and the latent pixels around it

@@ -11,6 +11,8 @@ CPU = Host("cpu", (0, 0), frozenset({"reference", "sdpa", "cpu", "flex"}))
 H200 = Host("cuda", (9, 0), frozenset({"reference", "sdpa", "triton", "flex", "flash", "sage"}))
 T4 = Host("cuda", (7, 5), frozenset({"reference", "sdpa"}))
 BARE = Host("cuda", (9, 0), frozenset({"reference", "sdpa"}))
+BROKEN_CPU = Host("cpu", (0, 0), frozenset(), {"cpu": "float32 is off by 0.1"})
+BROKEN_H200 = Host("cuda", (9, 0), frozenset(), {"triton": "ImportError: a", "flash": "b"})
 PLAIN = TopK(compensate="none")
 
 
@@ -51,6 +53,10 @@ REFUSED = [
     (TopK(), H200, "auto", {"dtype": "float32"}, "asked for float32"),
     (TopK(), H200, "triton", {"head_dim": 80}, "head dimensions 32, 64, 128, the model has 80"),
     (TopK(), BARE, "triton", {}, "triton is not installed"),
+    (TopK(), BROKEN_CPU, "cpu", {}, "failed its self-test on this device (float32 is off by 0.1)"),
+    (TopK(), BROKEN_CPU, "auto", {}, "=cpu cannot run here: it failed its self-test"),
+    (TopK(), BROKEN_H200, "triton", {}, "(ImportError: a); use reference."),
+    (Dense(), BROKEN_H200, "flash", {}, "failed its self-test on this device (b); use sdpa."),
     (TopK(), H200, "cpu", {}, "it needs a CPU, found sm90"),
     (TopK(), Host("cpu", (0, 0), frozenset()), "cpu", {}, "not among this device's backends"),
     (TopK(), CPU, "flex", {}, "it has no proxies for compensate=mean"),

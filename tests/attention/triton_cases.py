@@ -20,7 +20,7 @@ from torch import Tensor
 from attention.layout import Layout
 from attention.patterns import Compensate, TopK
 from attention.proxies import Proxies, block_means, make_proxies
-from attention.reference import attend_reference, reference_weights
+from attention.reference import attend_reference
 from attention.selection import Selection, select_all, select_highest
 
 CASES: dict[str, Callable[[], None]] = {}
@@ -80,16 +80,11 @@ def wide(proxies: Proxies | None) -> Proxies | None:
 
 def check(q: Tensor, k: Tensor, v: Tensor, selection: Selection, proxies: Proxies | None = None,
           scale: float | None = None) -> None:  # fmt: skip
-    """Fail unless output and log-sum-exp are as near to the truth as torch in the same dtype."""
-    from attention.triton_blocks import attend_triton_lse
+    """Compute and fail unless the output is as near to the truth as torch in the same dtype."""
+    from attention.triton_blocks import attend_triton
 
-    out, lse = attend_triton_lse(q, k, v, selection, proxies, scale=scale)
-    judge(out, q, k, v, selection, proxies, scale)
-    exact = reference_weights(q.double(), k.double(), selection, wide(proxies), scale=scale)
-    # Proxies are rounded to the inputs' dtype, and lose no more than the products of q and k do.
-    slack = 1e-5 if q.dtype == torch.float32 else torch.finfo(q.dtype).eps
-    assert torch.allclose(lse.double(), exact.lse_bhn, rtol=1e-5, atol=slack), (
-        f"log-sum-exp off by {float((lse - exact.lse_bhn).abs().max()):.3g}"
+    judge(
+        attend_triton(q, k, v, selection, proxies, scale=scale), q, k, v, selection, proxies, scale
     )
 
 
@@ -276,9 +271,9 @@ def through_tensor_descriptors() -> None:
         assert proxies is not None
         work = Work(q, k, v, selection.blocks_bhqs, selection.counts_bhq, None, 128, 64,
                     proxies.keys_bhkd, proxies.values_bhkd, proxies.variances_bhkd,
-                    proxies.sizes_k, 0.125, False)  # fmt: skip
+                    proxies.sizes_k, 0.125)  # fmt: skip
         out = torch.full_like(q, torch.nan)
-        launch(work, CONFIGS[90, 64].tile(128, 64), out, torch.empty(0))
+        launch(work, CONFIGS[90, 64].tile(128, 64), out)
         judge(out, q, k, v, selection, proxies)
 
 
@@ -288,27 +283,25 @@ def as_an_operator_of_torch() -> None:
 
     q, k, v = (tokens(1, 1, 64, 32, torch.float32) for _ in range(3))
     found = lists((1, 1), 64, 64, (64, 32), 1)
-    for with_lse in (False, True):
-        arguments = (q, k, v, found.blocks_bhqs, found.counts_bhq, None, 64, 32,
-                     None, None, None, None, 0.1, with_lse)  # fmt: skip
-        torch.library.opcheck(
-            attention_op, arguments, test_utils=("test_schema", "test_faketensor")
-        )
+    arguments = (q, k, v, found.blocks_bhqs, found.counts_bhq, None, 64, 32,
+                 None, None, None, None, 0.1)  # fmt: skip
+    torch.library.opcheck(attention_op, arguments, test_utils=("test_schema", "test_faketensor"))
 
 
 @case
-def its_own_test() -> None:
+def the_self_test_passes_it_and_catches_a_wrong_one() -> None:
     from attention import triton_blocks
-    from attention.errors import AttentionError
+    from attention.self_test import CASES as CHECKED
+    from attention.self_test import self_test, verdict
 
-    triton_blocks.self_test("cpu")
+    checked = CHECKED["cpu"] + CHECKED["cuda"]
+    for dtype, compensate in checked:
+        assert not verdict("triton", "cpu", dtype, compensate).problem
     honest, triton_blocks.LOG2_E = triton_blocks.LOG2_E, 1.0
     try:
-        triton_blocks.self_test("cpu")
-    except AttentionError as error:
-        assert "is off by" in str(error)
-    else:
-        raise AssertionError("a wrong kernel passed")
+        for dtype, compensate in checked:
+            assert "is off by" in verdict("triton", "cpu", dtype, compensate).problem
+        assert "float32 is off by" in self_test("cpu", ["triton"])["triton"].problem
     finally:
         triton_blocks.LOG2_E = honest
 

@@ -59,6 +59,7 @@ def _all_checks(home: Home) -> Iterator[Check]:
         ("disk", _disk),
     ):
         yield _tried(name, test)
+    yield from _backends(home)
 
 
 def _tried(name: str, test: Callable[[], Check]) -> Check:
@@ -88,6 +89,30 @@ def _device(home: Home) -> Check:
     if found.note:
         return Check("device", "note", f"{text}; {found.note}")
     return Check("device", "ok", text)
+
+
+def _backends(home: Home) -> Iterator[Check]:
+    """Try every attention backend that is installed for the device that --device auto takes."""
+    try:
+        found = find_device(Settings({}), home, only_planning=False)
+    except VidgenError:
+        return  # "device" has said it
+    from attention.self_test import SLOW, self_test
+
+    profile = found.profile
+    names = (*profile.backends, *dict(profile.problems))
+    tried = self_test(found.torch_name, [name for name in names if name not in SLOW])
+    usual = "cpu" if profile.kind == "cpu" else "triton"
+    for name in names:
+        if name in SLOW:
+            text = "installed; it compiles for long, so its first use is its test"
+            yield Check(f"backend {name}", "note", text)
+        elif tried[name].problem:
+            state: Literal["note", "fault"] = "fault" if name == usual else "note"
+            yield Check(f"backend {name}", state, f"failed: {tried[name].problem}")
+        else:
+            text = f"off by {tried[name].off:.2g}, allowed {tried[name].allowed:.2g}"
+            yield Check(f"backend {name}", "ok", text)
 
 
 def _diffusers() -> Check:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from vidgen.device import (
     DeviceProfile,
     named,
     profiles,
+    self_tested,
     this_cpu,
     this_gpu,
     this_machine,
@@ -57,11 +58,18 @@ CUDA = r"cuda(?::(\d{1,4}))?"
 
 
 def find_device(settings: Settings, home: Home, *, only_planning: bool) -> Device:
-    """Return the device that is asked for; to run on a GPU, torch must be able to use it.
+    """Return the device that is asked for; to run on it, torch must be able to use it, and the
+    profile lists the attention backends that work on it.
 
     Raises  Unsupported, BadRequest or NotFound
     """
-    asked = settings.own("device", "auto")
+    found = _asked(settings.own("device", "auto"), home, only_planning=only_planning)
+    if only_planning:
+        return found
+    return replace(found, profile=self_tested(found.profile, found.torch_name))
+
+
+def _asked(asked: str, home: Home, *, only_planning: bool) -> Device:
     # CUDA counts the fastest GPU first unless told to count as nvidia-smi does.
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     if asked == "auto":
