@@ -94,8 +94,8 @@ class VideoRequest(BaseModel):
     )
     history_noise: float | None = option(
         None,
-        text="Noise on given frames at the start, told to the model; 0.02 keeps a chain from "
-        "following every fault.",
+        text="Noise level at which given frames at the start are shown to the model, which is "
+        "told of it; clean when omitted.",
         group="inputs",
         ge=0,
         le=0.5,

@@ -26,6 +26,9 @@ _ABOUT = (
 _COMMANDS = (
     ("generate", "Make a clip from a prompt, with or without pictures."),
     ("batch", "Make many clips: prompts x images x a grid of settings; goes on where it stopped."),
+    ("chain", "Make a long video of clips that continue each other, its drift measured."),
+    ("extend", "Continue any video from any of its frames."),
+    ("drift", "Measure how a long video drifts; compare, plant and prove drift."),
     ("decode", "Finish a clip from the latents that an earlier run left."),
     ("info", "Show how a file was made and what is in it."),
     ("repeat", "Make a file's clip again from the recipe inside it, and compare."),
@@ -38,6 +41,9 @@ _COMMANDS = (
     ("config", "Show and set defaults, and where each comes from."),
     ("gc", "Delete old latents, leftovers and caches."),
 )
+
+# Commands of the package above this one, which is imported by the name of a command only.
+_OF_CHAINS = frozenset(("chain", "extend", "drift"))
 
 
 def _version() -> str:
@@ -58,7 +64,8 @@ def program(words: Sequence[str]) -> App:
     )
     for name, text in _COMMANDS:
         called = words[:1] == [name]
-        app.command(f"vidgen.cli.{name}:{name}", name=name, help=None if called else text)
+        home = "chaining" if name in _OF_CHAINS else "vidgen"
+        app.command(f"{home}.cli.{name}:{name}", name=name, help=None if called else text)
     return app
 
 

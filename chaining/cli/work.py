@@ -1,0 +1,159 @@
+"""One chain at work for a command: checks before the weights are loaded, the run, how it ends."""
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from chaining.capabilities import capabilities_of
+from chaining.chain import Result
+from chaining.cli.cost import Cost
+from chaining.cli.telling import Teller
+from chaining.engine_maker import EngineMaker
+from chaining.files import locked
+from chaining.lengths import Lengths
+from chaining.manifest import NAME, read_manifest
+from chaining.schedule import Schedule, make_schedule
+from chaining.story import Story
+from vidgen.adjustment import Adjustment
+from vidgen.cli.interrupt import stoppable
+from vidgen.cli.making import Maker
+from vidgen.cli.place import Device
+from vidgen.cli.report import Reporter
+from vidgen.errors import BadRequest, Cancelled, VidgenError
+from vidgen.events import CancelToken
+from vidgen.home import Home
+from vidgen.media.disk import check_folder
+from vidgen.plan import Plan
+
+FOLDER_SUFFIX = ".chain"
+CODES = {"pass": 0, "warn": 10, "fail": 11, "inconclusive": 12}
+
+Go = Callable[[EngineMaker, Teller, CancelToken], Result]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one run is about, all decided.
+
+    again  the words of the command that goes on with it
+    given  clips at the start that are there already
+    """
+
+    story: Story
+    first: Plan
+    schedule: Schedule
+    cost: Cost
+    folder: Path
+    output: Path
+    again: tuple[str, ...]
+    given: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a command works, and how it speaks."""
+
+    device: Device
+    home: Home
+    reporter: Reporter
+    offline: bool
+
+
+def folder_beside(output: Path) -> Path:
+    """Return the folder of a chain that nobody named: long.mp4 has long.chain."""
+    return output.with_name(output.stem + FOLDER_SUFFIX)
+
+
+def seed_held(folder: Path) -> int | None:
+    """Return the seed of the chain that a folder holds, None where it holds none."""
+    return read_manifest(folder).seed if (folder / NAME).is_file() else None
+
+
+def schedule_of(story: Story, first: Plan, seed: int | None) -> Schedule:
+    """Decide every clip without an engine.
+
+    seed    used when the story has none; drawn when both are missing
+    Raises  BadRequest, Unsupported; with strict, for lengths that had to differ
+    """
+    family = first.model.family
+    lengths = Lengths.of(family, first.num_frames)
+    made = make_schedule(story, lengths, first.fps, capabilities_of(family), seed)
+    refuse_strict(story, made.adjustments)
+    return made
+
+
+def refuse_strict(story: Story, items: tuple[Adjustment, ...]) -> None:
+    """Raise BadRequest for adjustments where the story wants none."""
+    if items and story.request.get("strict"):
+        raise BadRequest(
+            f"strict allows no adjustment: {'; '.join(str(item) for item in items)}.",
+            code="strict",
+            field=items[0].field,
+        )
+
+
+def check_start(work: Work, *, resume: bool) -> None:
+    """Refuse now what would fail only when the weights are loaded.
+
+    Raises  BadRequest, Busy, DoesNotFit
+    """
+    work.cost.largest.check_fits()
+    work.cost.check_room(work.folder, work.output)
+    if (work.folder / NAME).is_file() and not resume:
+        raise BadRequest(
+            f"{work.folder} holds a chain already; go on with --resume, or name another --folder.",
+            field="folder",
+        )
+    check_folder(work.output.absolute().parent)
+    with locked(work.folder):
+        pass
+
+
+def run(work: Work, place: Place, go: Go) -> Result:
+    """Load the engine and make the chain; what stops or fails says what is kept and what next."""
+    reporter = place.reporter
+    with stoppable(speak=reporter.for_people) as cancel, reporter.working():
+        engine = Maker(place.device, place.home, reporter, cancel, offline=place.offline).engine(
+            work.first
+        )
+        cancel.check("before the first clip")
+        maker = EngineMaker(work.story, place.device.profile, engine)
+        try:
+            return go(maker, Teller(reporter, work.schedule.fps, work.given), cancel)
+        except VidgenError as error:
+            error.message = f"{error.message} {_what_is_kept(work, error)}".rstrip()
+            raise
+        except Exception as error:
+            kept = _what_is_kept(work, error)
+            if kept:
+                reporter.warn(kept, "kept")
+            raise
+
+
+def _what_is_kept(work: Work, error: Exception) -> str:
+    if not (work.folder / NAME).is_file():
+        return ""
+    chosen = read_manifest(work.folder).chosen
+    done = max(0, len(chosen) - work.given)
+    if not done and not isinstance(error, Cancelled):
+        return ""
+    shown = work.schedule.shown
+    whole = next((i for i, clip in enumerate(shown) if str(clip.index) not in chosen), len(shown))
+    video = ""
+    if whole > work.given:
+        video = f", the first {whole - work.given} of the video are in {work.output}"
+    return (
+        f"{done} of {len(work.schedule.clips) - work.given} clips are finished{video}; go on with "
+        f"`{shlex.join(work.again)}`."
+    )
+
+
+def exit_code(result: Result, story: Story) -> int:
+    """Return 0, or the verdict's code where strict or drift_stop asks for it."""
+    if result.drift is None:
+        return 0
+    code = CODES[result.drift.verdict.overall]
+    if story.request.get("strict"):
+        return code
+    return code if story.controls.drift_stop and code == CODES["fail"] else 0

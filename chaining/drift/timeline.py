@@ -1,0 +1,98 @@
+"""The clips of a chain laid end to end: signals of all frames, and where each clip begins."""
+
+# f frames of all clips
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from chaining.drift.arrays import Array, Double
+from chaining.drift.features import SCALARS, ClipFeatures
+from vidgen.errors import BadRequest
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Timeline:
+    """All frames of a chain.
+
+    scalars  signal -> (f,)
+    starts   first frame of each clip; kinds how each follows the one before it
+    """
+
+    fps: float
+    scalars: dict[str, Double]
+    starts: tuple[int, ...]
+    kinds: tuple[str, ...]
+    thumbs_frwc: Array
+
+    @property
+    def num_frames(self) -> int:
+        """The number of frames."""
+        return len(self.thumbs_frwc)
+
+    def clip_of(self, frame: int) -> int:
+        """Return the clip that a frame belongs to."""
+        return int(np.searchsorted(self.starts, frame, side="right")) - 1
+
+    def segments(self) -> list[list[int]]:
+        """Return the clips of each segment; a cut or an anchor begins a new one."""
+        found: list[list[int]] = []
+        for clip, kind in enumerate(self.kinds):
+            if clip == 0 or kind != "continue":
+                found.append([])
+            found[-1].append(clip)
+        return found
+
+    def span(self, clips: Sequence[int]) -> tuple[int, int]:
+        """Return first frame and end of some clips that follow each other."""
+        last = clips[-1] + 1
+        return self.starts[clips[0]], (
+            self.starts[last] if last < len(self.starts) else self.num_frames
+        )
+
+
+def lay_out(clips: Sequence[ClipFeatures]) -> Timeline:
+    """Lay clips end to end.
+
+    Raises  BadRequest (none, or of different size or frame rate)
+    """
+    if not clips:
+        raise BadRequest("There are no clips to analyse; give at least one.")
+    first = clips[0]
+    for index, clip in enumerate(clips):
+        thumbs = (clip.thumbs_frwc.shape[1:], first.thumbs_frwc.shape[1:])
+        if (clip.width, clip.height) != (first.width, first.height) or thumbs[0] != thumbs[1]:
+            raise BadRequest(
+                f"Clip {index} was measured at {clip.width}x{clip.height}, clip 0 at "
+                f"{first.width}x{first.height}; measure all clips at one size."
+            )
+        if clip.fps != first.fps:
+            raise BadRequest(
+                f"Clip {index} has {clip.fps:g} frames per second, clip 0 has {first.fps:g}; "
+                "give all clips one frame rate."
+            )
+    lengths = [clip.num_frames for clip in clips]
+    return Timeline(
+        fps=first.fps,
+        scalars={name: np.concatenate([clip.scalars[name] for clip in clips]) for name in SCALARS},
+        starts=tuple(int(start) for start in np.cumsum([0, *lengths[:-1]])),
+        kinds=tuple(clip.kind for clip in clips),
+        thumbs_frwc=np.concatenate([clip.thumbs_frwc for clip in clips]),
+    )
+
+
+def around(values_f: Double, reach: int) -> Double:
+    """Return each frame's neighbours up to `reach` away, without itself, as (f, 2 reach)."""
+    padded = np.pad(values_f, reach, constant_values=np.nan)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1)
+    return np.delete(windows, reach, axis=1)
+
+
+def middle_and_spread(neighbours_fn: Double) -> tuple[Double, Double]:
+    """Return medians and scaled median deviations of rows, 0 where a row has no number."""
+    known = np.asarray(np.isfinite(neighbours_fn).any(axis=1))
+    middle, spread = np.zeros(len(known)), np.zeros(len(known))
+    rows = neighbours_fn[known]
+    middle[known] = np.nanmedian(rows, axis=1)
+    spread[known] = 1.4826 * np.nanmedian(np.abs(rows - middle[known, None]), axis=1)
+    return middle, spread
