@@ -215,7 +215,7 @@ def _read_clips(rows: Any, name: str) -> tuple[tuple[int, ...], tuple[str, ...]]
         starts = [int(row["start"]) for row in rows]
         stops = [int(row["stop"]) for row in rows]
         kinds = tuple(str(row["kind"]) for row in rows)
-    except (LookupError, TypeError, ValueError):
+    except (LookupError, TypeError, ValueError, OverflowError):
         starts, stops, kinds = [], [], ()
     sound = starts[:1] == [0] and starts[1:] == stops[:-1] and set(kinds) <= set(KINDS)
     lengths = tuple(stop - start for start, stop in zip(starts, stops, strict=True))

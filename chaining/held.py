@@ -33,8 +33,17 @@ def find_held(original: Original, folder: Path) -> Held | str:
 
     folder  where the chain is looked for
     """
+    try:
+        recipe = json.loads(read_recipe(original.path) or "{}")
+        return _find(original, folder, recipe)
+    except BadMedia as error:
+        return error.message
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
+        return f"The recipe of {original.path.name} is damaged."
+
+
+def _find(original: Original, folder: Path, recipe: dict[str, Any]) -> Held | str:
     name = original.path.name
-    recipe = json.loads(read_recipe(original.path) or "{}")
     if "vidgen_chain" not in recipe or "extends" in recipe:
         return f"{name} is no file of a chain."
     if not (folder / NAME).is_file():
@@ -42,11 +51,7 @@ def find_held(original: Original, folder: Path) -> Held | str:
     clips = recipe["chain"]["clips"]
     if original.info.has_audio or clips[-1]["stop"] != original.info.num_frames:
         return f"{name} was finished or cut since its chain made it."
-    try:
-        same = all(_is_held(folder, clip) for clip in clips)
-    except BadMedia as error:
-        return error.message
-    if not same:
+    if not all(_is_held(folder, clip) for clip in clips):
         return f"The clips in {folder} are no longer those of {name}."
     return _up_to(original, folder, recipe)
 

@@ -116,9 +116,9 @@ def refuse_changes(old: Manifest, new: Manifest, from_clip: int | None) -> None:
 
     from_clip  clips from this one on are made anew, so what only they depend on may differ
     """
-    changed = _differences(old.identity, new.identity, "")
+    changed = _differences(_of_clips(old.identity), _of_clips(new.identity), "")
     if from_clip is None:
-        changed += _differences(old.story, new.story, "")
+        changed += _differences(_of_clips(old.story), _of_clips(new.story), "")
     else:
         pairs = zip(
             old.schedule["clips"][:from_clip], new.schedule["clips"][:from_clip], strict=False
@@ -142,6 +142,12 @@ def refuse_changes(old: Manifest, new: Manifest, from_clip: int | None) -> None:
         )
         shown = "; ".join(changed[:4]) + ("; .." if len(changed) > 4 else "")
         raise BadRequest(f"The chain began otherwise: {shown}; undo that, {way_out}.")
+
+
+def _of_clips(part: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what says only how the delivered file is encoded: no clip depends on it."""
+    request = {k: v for k, v in part["request"].items() if k not in ("format", "crf")}
+    return {**part, "request": request}
 
 
 def _named(clips: list[dict[str, Any]]) -> set[str]:

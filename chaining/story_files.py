@@ -101,16 +101,9 @@ def _count(node: Any, known: dict[int, float]) -> float:
     return known[id(node)]
 
 
-def _json(text: str, name: str) -> Any:
-    try:
-        return json.loads(text, object_pairs_hook=_once)
-    except (ValueError, RecursionError) as error:
-        raise BadMedia(f"{name} is not JSON: {error}.") from error
-
-
 def _refuse_twice(keys: Sequence[Any]) -> None:
     """Raise YAMLError for a key that is there twice; but for merges, the first would be lost."""
-    seen = set()
+    seen: set[str] = set()
     for key in keys:
         if not isinstance(key, yaml.ScalarNode) or key.value == "<<":
             continue
@@ -119,6 +112,13 @@ def _refuse_twice(keys: Sequence[Any]) -> None:
                 problem=f"{key.value[:60]!r} is there twice", problem_mark=key.start_mark
             )
         seen.add(key.value)
+
+
+def _json(text: str, name: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
+        raise BadMedia(f"{name} is not JSON: {error}.") from error
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

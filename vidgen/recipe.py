@@ -85,6 +85,11 @@ def parse_recipe(text: str | None, where: str) -> dict[str, Any]:
         recipe = json.loads(text)
     except (ValueError, RecursionError):
         raise BadMedia(f"{where} carries a text that is not a Vidgen recipe.") from None
+    if chain_of(text) is not None:
+        raise BadMedia(
+            f"{where} was made of a chain of clips and is no single clip; `vidgen chain --resume` "
+            "goes on with its folder, `vidgen extend` with the file."
+        )
     if not isinstance(recipe, dict) or "vidgen_recipe" not in recipe:
         raise BadMedia(f"{where} carries a text that is not a Vidgen recipe.")
     if recipe["vidgen_recipe"] != SCHEMA:
@@ -93,6 +98,19 @@ def parse_recipe(text: str | None, where: str) -> dict[str, Any]:
             f"this Vidgen reads {SCHEMA}."
         )
     return recipe
+
+
+def chain_of(text: str | None) -> dict[str, Any] | None:
+    """Return the recipe of a video made of many clips, None for any other text."""
+    try:
+        recipe = json.loads(text or "")
+        sound = "vidgen_chain" in recipe and all(
+            {"start", "stop", "prompt", "seed", "strategy"} <= set(clip)
+            for clip in recipe["chain"]["clips"]
+        )
+    except (ValueError, RecursionError, LookupError, TypeError):
+        return None
+    return recipe if sound else None
 
 
 def check_decodable(recipe: dict[str, Any], where: str) -> None:

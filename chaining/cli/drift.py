@@ -183,6 +183,8 @@ def inject(
 
     The first clip stays as it is; memory is needed for the frames of one clip.
     """
+    if not spec.strip():
+        raise BadRequest("--spec is empty; write for example gain=0.97, or none for a plain copy.")
     injector = Injector.parse(spec)
     profile = _OUTPUTS.get(out.suffix.lower().lstrip("."))
     if profile is None:

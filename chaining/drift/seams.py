@@ -1,6 +1,7 @@
 """What happens at the junction of two clips."""
 
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from chaining.drift.timeline import Timeline, around, middle_and_spread
 _REACH = 12  # frames before and after a seam that it is compared with
 _LEVELS = ("luma", "chroma", "ok_a", "ok_b", "high_share", "noise")
 _ABRUPT = 5.0  # usual errors
+_ENOUGH = 6  # places without a seam that say what error is usual
 _SIDE = 4  # frames of each side that make its level
 # Weights of the frames around a jump: lines through four frames of each side, or the step less the
 # mean of the steps before and after it.
@@ -26,7 +28,8 @@ class Seam:
     frame, clip   the first frame after it and that frame's clip
     ratio, z      change of the thumbnails at the seam over, and in spreads beyond, the usual one
     luma_step     jump of the mean luma beyond what the motion on both sides explains; luma_spread
-                  what that usually reads where no seam is, luma_z the step in such spreads
+                  what that usually reads where no seam is, luma_z the step in such spreads, 0
+                  where too few frames are around to tell what is usual
     high_step     logarithm of the ratio of fine detail after and before
     flow_ratio, flow_angle  motion after over before, and the turn of its direction in degrees
     """
@@ -57,7 +60,8 @@ def _read(timeline: Timeline, clip: int) -> Seam:
     usual, spread = _usual(change, frame - low)
     here = float(np.nan_to_num(change[frame - low]))
     step, step_spread = level_step(signals["luma"], frame)
-    step_spread = max(step_spread, 0.001)
+    is_known = bool(np.isfinite(step_spread))
+    step_spread = max(step_spread, 0.001) if is_known else 0.001
     before, after = slice(max(frame - _SIDE, 0), frame), slice(frame + 1, frame + 1 + _SIDE)
     detail = signals["high_share"]
     fine_after = detail[frame : frame + _SIDE].mean()
@@ -68,7 +72,7 @@ def _read(timeline: Timeline, clip: int) -> Seam:
         ratio=here / max(usual, 0.003),
         z=(here - usual) / max(spread, 0.001),
         luma_step=step,
-        luma_z=abs(step) / step_spread,
+        luma_z=abs(step) / step_spread if is_known else 0.0,
         luma_spread=step_spread,
         high_step=float(np.log((fine_after + 1e-6) / (detail[before].mean() + 1e-6))),
         flow_ratio=(_mean(signals["flow"][after]) + 0.02) / (_mean(signals["flow"][before]) + 0.02),
@@ -90,7 +94,8 @@ def is_abrupt(timeline: Timeline, clip: int) -> bool:
     frame = timeline.starts[clip]
     for name in _LEVELS:
         step, spread = level_step(timeline.scalars[name], frame)
-        if abs(step) > max(_ABRUPT * spread, 1e-3):
+        usual = spread if np.isfinite(spread) else 0.0
+        if abs(step) > max(_ABRUPT * usual, 1e-3):
             return True
     return False
 
@@ -99,7 +104,7 @@ def level_step(values_f: Double, frame: int) -> tuple[float, float]:
     """Return a signal's jump at a frame beyond its motion, and what that reads where none is.
 
     Two ways of taking the motion out are tried on the frames around; the one that errs less there
-    is used. The second value is its usual error.
+    is used. The second value is its usual error, inf where too few frames are around to tell.
     """
     tried = []
     for weights in _JUMPS:
@@ -111,12 +116,13 @@ def level_step(values_f: Double, frame: int) -> tuple[float, float]:
         jumps = np.correlate(stretch, weights, "valid")  # jumps[i] is that at frame low + reach + i
         place = frame - low - reach
         others = np.abs(np.delete(jumps, slice(max(place - _SIDE, 0), place + _SIDE + 1)))
-        spread = 1.4826 * float(np.median(others)) if len(others) else float("inf")
+        is_known = len(others) >= _ENOUGH
+        spread = 1.4826 * float(np.median(others)) if is_known else float("inf")
         tried.append((spread, float(jumps[place])))
     if not tried:
-        return float(values_f[frame] - values_f[frame - 1]), 0.0
-    spread, step = min(tried)
-    return step, spread if np.isfinite(spread) else 0.0
+        return float(values_f[frame] - values_f[frame - 1]), float("inf")
+    spread, step = min(tried, key=itemgetter(0))
+    return step, spread
 
 
 def _mean(values: Double) -> float:

@@ -4,23 +4,26 @@ import errno
 import json
 import shutil
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from chaining.capabilities import Capability
 from chaining.chain import Chain
 from chaining.files import locked
+from chaining.lengths import Lengths
 from chaining.manifest import NAME
-from chaining.metering import Metering
+from chaining.schedule import make_schedule
 from chaining.story import Story, parse_story
 from chaining.story_files import MAX_BYTES, read_story
 from chaining.takes import FEATURES
 from tests.chaining.drifty import DriftyMaker, Maker
-from tests.chaining.test_chain_resume import Killed, chain, content, drifting, story
-from vidgen.errors import BadMedia, BadRequest, Cancelled, DoesNotFit
-from vidgen.media import read_video
+from tests.chaining.test_chain_resume import chain, content, drifting, story
+from vidgen.errors import BadMedia, BadRequest, Cancelled, DoesNotFit, Unsupported
+from vidgen.media import VideoWriter, probe_video, read_video, save_image
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -106,54 +109,41 @@ def test_unreadable_files_are_one_sentence(tmp_path: Path, name: str, text: str)
     assert "\n" not in found.value.message
 
 
-def long_chain(folder: Path, maker: Maker, **how: Any) -> Chain:
-    return chain(folder, maker, story(4.0), measure=True, **how)
+def long_chain(folder: Path, maker: Maker) -> Chain:
+    return chain(folder, maker, story(2.1), measure=True)
 
 
-def long_maker() -> DriftyMaker:
-    return DriftyMaker(clip_frames=17, gain=0.97)
-
-
-def test_a_clip_whose_features_were_never_written_is_measured_at_last(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The kill comes between the last take and its features: there is no clip left to make."""
-    expected = long_chain(tmp_path / "whole", long_maker()).run().drift
-    assert expected is not None
-    last = len(expected.clips) - 1
-    real = Metering.advance
-
-    def killed(self: Metering, takes: Any) -> Any:
-        if last in takes:
-            raise Killed
-        return real(self, takes)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Metering, "advance", killed)
-        with pytest.raises(Killed):
-            long_chain(tmp_path / "part", long_maker()).run()
-    again = long_maker()
-    found = long_chain(tmp_path / "part", again).run(resume=True).drift
-    assert again.calls == 0
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A finished chain, and what an uninterrupted run reports of it."""
+    folder = tmp_path_factory.mktemp("measured")
+    found = long_chain(folder, drifting()).run().drift
     assert found is not None
-    assert found.as_dict() == expected.as_dict()
+    return folder, found.as_dict()
 
 
-@pytest.mark.parametrize("damage", ["of another take", "flipped"])
-def test_features_that_are_not_the_takes_own_are_measured_anew(tmp_path: Path, damage: str) -> None:
-    expected = long_chain(tmp_path, long_maker()).run().drift
-    takes = tmp_path / "chain" / "takes"
-    path = takes / "001-0" / FEATURES
-    if damage == "flipped":
-        data = bytearray(path.read_bytes())
+@pytest.mark.parametrize("damage", ["never written", "of another take", "flipped"])
+def test_features_that_are_lost_or_not_a_takes_own_are_measured_anew(
+    tmp_path: Path, measured: tuple[Path, dict[str, Any]], damage: str
+) -> None:
+    """Also those of the last clip, where a kill came before them and no clip is left to make."""
+    folder, expected = measured
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    takes = sorted((tmp_path / "chain" / "takes").iterdir())
+    path = takes[-1] / FEATURES
+    data = bytearray(path.read_bytes())
+    if damage == "never written":
+        path.unlink()
+    elif damage == "flipped":
         data[len(data) // 3 : len(data) // 3 + 20] = bytes(20)
         path.write_bytes(data)
     else:
-        shutil.copy(takes / "002-0" / FEATURES, path)
-    found = long_chain(tmp_path, long_maker()).run(resume=True).drift
-    assert expected is not None
+        shutil.copy(takes[1] / FEATURES, path)
+    maker = drifting()
+    found = long_chain(tmp_path, maker).run(resume=True).drift
+    assert maker.calls == 0
     assert found is not None
-    assert found.as_dict() == expected.as_dict()
+    assert found.as_dict() == expected
 
 
 def told(*prompts: str, **fields: Any) -> Story:
@@ -310,13 +300,34 @@ def test_a_disk_that_fills_while_a_take_is_written_leaves_nothing_half(
     assert content(tmp_path / "video.mkv") == content(tmp_path / "whole.mkv")
 
 
+def test_a_picture_for_a_model_that_takes_none_is_told_as_one_picture(tmp_path: Path) -> None:
+    from chaining.engine_maker import first_plan
+    from vidgen.device import named
+    from vidgen.models import resolve
+
+    picture = tmp_path / "my picture \u00e9.png"
+    save_image(picture, np.zeros((8, 8, 3), np.float32))
+    made = story(shots=[{"prompt": "a", "seconds": 1, "image": str(picture)}])
+    with pytest.raises(Unsupported) as found:
+        first_plan(made, named("cpu"), resolve("wan2.1-t2v-1.3b"))
+    assert "last frame" not in found.value.message.split(";")[0]
+
+
+@pytest.mark.parametrize("recipe", ['{"vidgen_chain": 1}', '{"vidgen_chain": 1, "chain": 5}'])
+def test_a_damaged_recipe_is_a_reason_to_go_on_without_it(tmp_path: Path, recipe: str) -> None:
+    from chaining.extend import Original
+    from chaining.held import find_held
+
+    video = tmp_path / "video.mkv"
+    chain(tmp_path, drifting()).run()
+    how: dict[str, Any] = {"width": 16, "height": 16, "profile": "master"}
+    with VideoWriter(video, fps=Fraction(16), recipe=recipe, **how) as file:
+        file.write(np.zeros((9, 16, 16, 3), np.float32))
+    original = Original(path=video, info=probe_video(video), kept=9)
+    assert find_held(original, tmp_path / "chain") == "The recipe of video.mkv is damaged."
+
+
 def test_a_bridge_shows_a_frame_however_short_it_is() -> None:
-    from fractions import Fraction
-
-    from chaining.capabilities import Capability
-    from chaining.lengths import Lengths
-    from chaining.schedule import make_schedule
-
     shots = [{"prompt": "a", "seconds": 1}, {"prompt": "b", "seconds": 1, "transition": "bridge"}]
     made = parse_story({"shots": shots, "seed": 1, "handover": {"bridge_seconds": 0.01}})
     for step in (1, 2, 4):

@@ -124,6 +124,15 @@ def test_ctrl_c_keeps_what_is_finished_and_the_printed_command_goes_on(
                                                                     (2, 16, PROMPT)]  # fmt: skip
     assert (whole.last["num_frames"], whole.last["state"]) == (33, "finished")
     assert frames_of("whole.mp4").shape == (33, 32, 32, 3)
+    told = run("info", "whole.mp4").out
+    assert f"frames 17 to 32, last_frame, seed {clips[1]['seed']}: {PROMPT}" in told
+    refused = run("repeat", "whole.mp4")
+    assert refused.code == 2
+    assert "is no single clip; `vidgen chain --resume`" in refused.out + refused.err
+    other = run("chain", "--resume", "--folder", "whole.chain", "--out", "other.mkv",
+                "--format", "master")  # fmt: skip
+    assert other.code == 0, other.out + other.err
+    assert len(frames_of("other.mkv")) == 33
 
     at(2, "denoise")
     ran = chain(run, tiny, *words, "a.mp4")

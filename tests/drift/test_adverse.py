@@ -35,7 +35,9 @@ def noisy(num_frames: int = 9, rows: int = SIDE, columns: int = SIDE) -> Float:
         noisy(9, SMALLEST, 333), noisy(9, 333, SMALLEST), noisy(9, 17, 31), noisy(9, 56, 320),
         np.repeat(noisy()[..., :1], 3, axis=-1),
     ],
-    ids=["black", "white", "grey", "noise", "least", "wide", "tall", "odd", "panorama", "grey noise"],
+    ids=[
+        "black", "white", "grey", "noise", "least", "wide", "tall", "odd", "panorama", "grey noise",
+    ],
 )  # fmt: skip
 def test_odd_pictures_are_read_into_numbers(frames: Float) -> None:
     """No warning, no nan: the report survives strict JSON."""
@@ -138,6 +140,32 @@ def test_features_that_hold_no_numbers_are_refused(
     np.savez_compressed(tmp_path / "g.npz", **{**arrays, **change(arrays)})
     with pytest.raises(BadMedia, match=r"g\.npz is damaged"):
         ClipFeatures.load(tmp_path / "g.npz")
+
+
+def flickering(seed: int, num_frames: int) -> Float:
+    """A still scene of few pixels with noise and a flicker of brightness, as bad video has it."""
+    rng = np.random.default_rng(seed)
+    scene = rng.random((21, 37, 3)) * 0.5 + 0.2
+    noise = 0.03 * rng.standard_normal((num_frames, 21, 37, 3))
+    flicker = 0.006 * rng.standard_normal((num_frames, 1, 1, 1))
+    return np.clip(scene + noise + flicker, 0, 1).astype(np.float32)
+
+
+def test_a_flicker_between_very_short_clips_is_no_certain_fault() -> None:
+    """Twelve frames do not say what step of luma is usual, so that none of them is unusual."""
+    for seed in range(12):
+        found = measure(flickering(seed, 12), [3] * 4, fps=16).verdict
+        assert found.by_group["seams"] != "fail", (seed, found.reasons)
+
+
+def test_a_step_between_very_short_clips_is_told_without_certainty() -> None:
+    """The picture's own change says fail or not; the step of luma alone has nothing to stand on."""
+    frames = flickering(0, 12)
+    frames[6:] = np.clip(frames[6:] + 0.08, 0, 1)
+    drift = measure(frames, [3] * 4, fps=16)
+    assert drift.seams[1].luma_step > 0.04
+    assert drift.seams[1].luma_z == 0
+    assert "warn: frame 6 (seam into clip 2): luma steps by" in " ".join(drift.verdict.reasons)
 
 
 def test_features_with_pictures_of_another_size_are_not_mixed(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from vidgen.cli.options import Common, CommonOf, flowing
-from vidgen.cli.recipes import is_latents, recipe_of
+from vidgen.cli.recipes import chain_recipe_of, is_latents, recipe_of
 from vidgen.cli.report import Reporter, pairs
 from vidgen.errors import BadMedia, VidgenError
 
@@ -31,6 +31,11 @@ def info(
     """Show how a file was made and what is in it."""
     reporter = Reporter(common)
     stream = _stream(file)
+    chain = chain_recipe_of(file)
+    if chain is not None and not verify:
+        found = {"file": str(file), "stream": stream, "recipe": chain, "no_recipe": None}
+        reporter.answer(found, pairs([*_stream_rows(file, stream), *_chain_rows(chain)]))
+        return 0
     try:
         recipe, missing = recipe_of(file), None
     except BadMedia as error:
@@ -86,6 +91,17 @@ def _text(
     missing: str | None,
     checks: list[dict[str, Any]],
 ) -> str:
+    rows = _stream_rows(file, stream)
+    if recipe is None:
+        return "\n".join([pairs(rows), missing or ""])
+    rows += _recipe_rows(recipe)
+    for check in checks:
+        told = "as it was" if check["ok"] else f"changed: was {check['had']}, is {check['now']}"
+        rows.append(("verify", f"{check['what']} {told}"))
+    return pairs(rows)
+
+
+def _stream_rows(file: Path, stream: dict[str, Any] | None) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = [("file", str(file))]
     if stream is not None:
         rows += [
@@ -102,13 +118,27 @@ def _text(
             ("assumed", f"{item['field']}: {item['used']} ({item['why']})")
             for item in stream["assumptions"]
         ]
-    if recipe is None:
-        return "\n".join([pairs(rows), missing or ""])
-    rows += _recipe_rows(recipe)
-    for check in checks:
-        told = "as it was" if check["ok"] else f"changed: was {check['had']}, is {check['now']}"
-        rows.append(("verify", f"{check['what']} {told}"))
-    return pairs(rows)
+    return rows
+
+
+def _chain_rows(chain: dict[str, Any]) -> list[tuple[str, str]]:
+    """Say what a video of many clips is made of, a row for each clip."""
+    identity, clips = chain["identity"], chain["chain"]["clips"]
+    return [
+        ("chain", f"{len(clips)} clips of {identity['model']}, seed {chain['seed']}"),
+        *(
+            (
+                f"clip {number}",
+                f"frames {clip['start']} to {clip['stop'] - 1}, {clip['strategy']}, "
+                f"seed {clip['seed']}: {clip['prompt']}",
+            )
+            for number, clip in enumerate(clips, start=1)
+        ),
+        *(
+            ("adjusted", f"{item['field']}: {item['asked']} -> {item['used']} ({item['why']})")
+            for item in chain["adjustments"]
+        ),
+    ]
 
 
 def _recipe_rows(recipe: dict[str, Any]) -> list[tuple[str, str]]:
