@@ -17,7 +17,8 @@ COMMANDS = sorted(
         command
         for page in PAGES
         for command in re.findall(
-            r"(?<!from )\bvidgen ((?:models |loras |config |drift )?[a-z]+)", page.read_text("utf-8")
+            r"(?<!from )\bvidgen ((?:models |loras |config |drift )?[a-z]+)",
+            page.read_text("utf-8"),
         )
     }
 )
