@@ -146,8 +146,10 @@ def refuse_changes(old: Manifest, new: Manifest, from_clip: int | None) -> None:
 
 def _of_clips(part: dict[str, Any]) -> dict[str, Any]:
     """Leave out what says only how the delivered file is encoded: no clip depends on it."""
-    request = {k: v for k, v in part["request"].items() if k not in ("format", "crf")}
-    return {**part, "request": request}
+    request = part.get("request")  # a maker other than the engine's may have none
+    if not isinstance(request, dict):
+        return part
+    return {**part, "request": {k: v for k, v in request.items() if k not in ("format", "crf")}}
 
 
 def _named(clips: list[dict[str, Any]]) -> set[str]:
