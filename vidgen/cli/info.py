@@ -31,8 +31,8 @@ def info(
     """Show how a file was made and what is in it."""
     reporter = Reporter(common)
     stream = _stream(file)
-    chain = chain_recipe_of(file)
-    if chain is not None and not verify:
+    chain = None if verify else _chain(file)
+    if chain is not None:
         found = {"file": str(file), "stream": stream, "recipe": chain, "no_recipe": None}
         reporter.answer(found, pairs([*_stream_rows(file, stream), *_chain_rows(chain)]))
         return 0
@@ -50,6 +50,14 @@ def info(
         data["verify"] = checks
     reporter.answer(data, _text(file, stream, recipe, missing, checks))
     return 0 if all(check["ok"] for check in checks) else 1
+
+
+def _chain(file: Path) -> dict[str, Any] | None:
+    """Return the recipe of a video of many clips; what cannot be read is told with the recipe."""
+    try:
+        return chain_recipe_of(file)
+    except BadMedia:
+        return None
 
 
 def _stream(file: Path) -> dict[str, Any] | None:
