@@ -6,10 +6,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-# 97.5 % quantiles of Student's t for 1, 2, .. degrees of freedom; beyond, the normal one's.
-_T = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
-      2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
-      2.052, 2.048, 2.045, 2.042)  # fmt: skip
+from chaining.drift.student import student_quantile
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +30,9 @@ def mean_of(values: Sequence[float]) -> Mean:
     count = len(values)
     if count < 2:
         return Mean(values[0], math.inf, count)
-    quantile = _T[count - 2] if count - 2 < len(_T) else 1.96
-    return Mean(fmean(values), quantile * stdev(values) / math.sqrt(count), count)
+    return Mean(
+        fmean(values), student_quantile(count - 1) * stdev(values) / math.sqrt(count), count
+    )
 
 
 def paired(values: Sequence[float], others: Sequence[float]) -> Mean:

@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from chaining.capabilities import Capability, capabilities_of
 from chaining.lengths import Lengths
@@ -18,15 +17,15 @@ from vidgen.device import DeviceProfile
 from vidgen.errors import Unsupported
 from vidgen.events import Callback, CancelToken
 from vidgen.inputs import Inputs, load_inputs
-from vidgen.latents import load_latents
 from vidgen.media import fit_image, read_image
 from vidgen.models import Model, resolve
 from vidgen.plan import Plan, plan
 from vidgen.recipe import latents_recipe, parse_recipe
 from vidgen.request import VideoRequest, parse_request
-from vidgen.unfinished import load_unfinished
 
 if TYPE_CHECKING:
+    import torch
+
     from vidgen.engine import Engine
 
 IN_MEMORY = "in memory"  # names the video of a request whose frames are given as arrays
@@ -113,6 +112,11 @@ class EngineMaker:
         )
 
     def _clip(self, ask: Ask, on: Callback | None, cancel: CancelToken | None) -> Clip:
+        import torch
+
+        from vidgen.latents import load_latents
+        from vidgen.unfinished import load_unfinished
+
         inputs = _inputs(ask)
         made = plan(self._request(ask), self._device, inputs, self._model)
         path = None if ask.keep is None else ask.keep / f"{ask.digest}.safetensors"
@@ -196,6 +200,8 @@ def _edit(ask: Ask) -> "Callable[[torch.Tensor], torch.Tensor] | None":
     edit = ask.edit_latents
     if edit is None:
         return None
+    import torch
+
     return lambda latents: torch.from_numpy(edit(latents.detach().cpu().float().numpy())).to(
         latents
     )

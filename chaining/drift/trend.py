@@ -3,19 +3,13 @@
 # k clips  b draws
 from collections.abc import Container
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from chaining.drift.arrays import Array, Double
 from chaining.drift.resample import SEED
+from chaining.drift.student import student_quantile
 
-# 97.5 % quantiles of Student's t for 1, 2, .. degrees of freedom; beyond, the normal one's.
-_T: Final = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
-    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
-    2.052, 2.048, 2.045, 2.042,
-)  # fmt: skip
 _ALL_PAIRS = 40  # more clips than these: pairs half the length apart (Theil's short method)
 _STEP_MINIMUM = 5  # clips
 _STEP_SPREADS = 6.0
@@ -146,7 +140,6 @@ def _pairs(clips: int) -> tuple[Array, Array]:
 
 def _t_half_width(design: Double, residuals: Double) -> float:
     freedom = len(residuals) - design.shape[1]
-    quantile = _T[freedom - 1] if freedom <= len(_T) else 1.96
     variance = float(residuals @ residuals) / freedom
     inverse = np.linalg.inv(design.T @ design)
-    return float(quantile * np.sqrt(variance * inverse[1, 1]))
+    return float(student_quantile(freedom) * np.sqrt(variance * inverse[1, 1]))

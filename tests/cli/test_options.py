@@ -122,6 +122,7 @@ def test_starting_up_loads_no_heavy_library(tiny: str, tmp_path: Path) -> None:
         ["--help"],
         ["generate", PROMPT, "--model", tiny, "--dry-run"],
         [*wan, "--device", "nvidia-h200", "--json"],
+        ["chain", PROMPT, "--model", tiny, "--seconds", "4", "--dry-run"],
         ["models", "ls"],
         ["models", "sizes", "wan2.2-ti2v-5b"],
         ["config", "show"],
