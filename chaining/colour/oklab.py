@@ -60,7 +60,12 @@ def srgb_to_oklab(srgb_xc: Pixels) -> Pixels:
     float32 or float64 in, the same out; 3 channels last
     Raises BadRequest for another shape or dtype
     """
-    return _by_blocks(lambda srgb_cn: _matrix(LAB_FROM_ROOTS, _roots(srgb_cn)), srgb_xc)
+    return _by_blocks(lambda srgb_cn: _matrix(LAB_FROM_ROOTS, _roots(_linear(srgb_cn))), srgb_xc)
+
+
+def linear_to_oklab(linear_xc: Pixels) -> Pixels:
+    """Turn linear light (0..1) into Oklab; see srgb_to_oklab."""
+    return _by_blocks(lambda linear_cn: _matrix(LAB_FROM_ROOTS, _roots(linear_cn)), linear_xc)
 
 
 def oklab_to_srgb(oklab_xc: Pixels) -> Pixels:
@@ -81,7 +86,7 @@ def affine_in_oklab(srgb_xc: Pixels, scale_c: Matrix, offset_c: Matrix) -> Pixel
     shift_c = ROOTS_FROM_LAB @ offset_c
 
     def recolour(srgb_cn: Float) -> Float:
-        roots_cn = _matrix(merged, _roots(srgb_cn))
+        roots_cn = _matrix(merged, _roots(_linear(srgb_cn)))
         roots_cn += shift_c.astype(roots_cn.dtype)[:, None]
         return np.clip(_srgb(roots_cn), 0, 1)
 
@@ -132,9 +137,9 @@ def _coded(linear_cn: Float) -> Float:
     return np.copysign(srgb_cn, linear_cn, out=srgb_cn)
 
 
-def _roots(srgb_cn: Float) -> Float:
+def _roots(linear_cn: Float) -> Float:
     """Return the cube roots of the cone responses; a power is three times faster than cbrt."""
-    lms_cn = _matrix(LMS_FROM_LINEAR, _linear(srgb_cn))
+    lms_cn = _matrix(LMS_FROM_LINEAR, linear_cn)
     roots_cn = np.abs(lms_cn)
     roots_cn **= 1 / 3
     return np.copysign(roots_cn, lms_cn, out=roots_cn)

@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
+from chaining.colour.oklab import srgb_to_oklab
 from chaining.drift.arrays import Double, Float
 from chaining.drift.drift import Drift
-from chaining.drift.oklab import oklab_from_srgb
 from chaining.drift.thresholds import SEAM_RATIO
 
 CLIPS: Final = 8
@@ -51,7 +51,7 @@ def pixel_means(frames_frwc: Float) -> tuple[float, float]:
     """Return the mean Oklab chroma and lightness of a clip's settled pixels."""
     means = []
     for frame in frames_frwc[4:]:
-        lab = oklab_from_srgb(frame)
+        lab = srgb_to_oklab(frame)
         chroma = np.hypot(lab[..., 1], lab[..., 2]).mean(dtype=np.float64)
         means.append((chroma, lab[..., 0].mean(dtype=np.float64)))
     chroma, lightness = np.mean(means, axis=0)

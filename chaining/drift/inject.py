@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chaining.colour.oklab import oklab_to_srgb, srgb_to_oklab
 from chaining.drift.arrays import Float
-from chaining.drift.oklab import oklab_from_srgb, srgb_from_oklab
 from vidgen.errors import BadRequest
 
 _FROM_CLIP = 4  # freeze and step begin with this clip, counted from 0
@@ -64,7 +64,7 @@ def _cast(frames: Float, k: int, amount: float, _: np.random.Generator) -> Float
 
 
 def _in_oklab(frames: Float, change: Callable[[Float], Float]) -> Float:
-    return np.stack([srgb_from_oklab(change(oklab_from_srgb(frame))) for frame in frames])
+    return np.clip(oklab_to_srgb(change(srgb_to_oklab(frames))), 0, 1)
 
 
 def _blur(frames: Float, k: int, amount: float, _: np.random.Generator) -> Float:

@@ -6,12 +6,12 @@ from typing import Final
 
 import numpy as np
 
+from chaining.colour.oklab import linear_to_oklab, srgb_to_linear
 from chaining.drift.arrays import Array, Float
 from chaining.drift.colour import colour_signals, hue_histogram
 from chaining.drift.detail import detail_signals, grid_strength, radial_spectrum
 from chaining.drift.features import ClipFeatures, Label
 from chaining.drift.motion import NAMES, Flow, thumb_distance
-from chaining.drift.oklab import linear_from_srgb, oklab_from_linear
 from chaining.drift.tone import LUMA, luma_histogram, tone_signals
 from vidgen.errors import BadRequest
 
@@ -91,8 +91,8 @@ class _Reader:
         rgb = _shrink(frame_rwc, self._width)
         luma: Float = rgb @ LUMA
         self._check(luma)
-        linear = linear_from_srgb(np.clip(_shrink(rgb, max(rgb.shape[1] // 2, 32)), 0, 1))
-        lab = oklab_from_linear(linear)
+        linear = srgb_to_linear(np.clip(_shrink(rgb, max(rgb.shape[1] // 2, 32)), 0, 1))
+        lab = linear_to_oklab(linear)
         thumb = _shrink(lab, _THUMB).astype(np.float16)
         spectrum = radial_spectrum(luma)
         row = tone_signals(rgb, luma, float((linear @ LUMA).mean()))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from chaining.colour.oklab import (
     BLOCK_PIXELS,
     affine_in_oklab,
+    linear_to_oklab,
     linear_to_srgb,
     oklab_to_srgb,
     srgb_to_linear,
@@ -91,3 +92,9 @@ def test_eight_bit_and_other_shapes_are_refused():
         srgb_to_oklab(np.zeros((2, 2, 3), np.uint8))
     with pytest.raises(BadRequest, match=r"\(2, 4\)"):
         oklab_to_srgb(np.zeros((2, 4), np.float32))
+
+
+def test_linear_light_leads_to_the_same_place() -> None:
+    colours = np.random.default_rng(1).random((50, 3))
+    straight = srgb_to_oklab(colours)
+    np.testing.assert_allclose(linear_to_oklab(srgb_to_linear(colours)), straight, atol=1e-12)

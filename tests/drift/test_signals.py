@@ -4,23 +4,10 @@ import numpy as np
 import pytest
 
 from chaining.drift.detail import FREQUENCIES, equivalent_blur, radial_spectrum
-from chaining.drift.oklab import oklab_from_srgb, srgb_from_oklab
 from chaining.drift.signals import read_clip
 from chaining.drift.tone import fit_tone, luma_histogram, pooled_quantiles
 from tests.drift.footage import drawn
 from vidgen.errors import BadRequest
-
-
-def test_oklab_has_its_published_values() -> None:
-    colours = np.array([[1, 1, 1], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]], np.float32)
-    known = [[1, 0, 0], [0.62796, 0.22486, 0.12585], [0.86644, -0.23389, 0.17950],
-             [0.45201, -0.03246, -0.31153], [0, 0, 0]]  # fmt: skip
-    assert np.allclose(oklab_from_srgb(colours), known, atol=2e-4)
-
-
-def test_oklab_comes_back() -> None:
-    colours = np.random.default_rng(1).random((50, 3), np.float32)
-    assert np.allclose(srgb_from_oklab(oklab_from_srgb(colours)), colours, atol=1e-4)
 
 
 def test_a_plain_frame_reads_what_it_is() -> None:
