@@ -1,7 +1,7 @@
 """EngineMaker: clips of a chain made by vidgen's engine, conditioned on arrays in memory only."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -117,8 +117,9 @@ class EngineMaker:
         from vidgen.latents import load_latents
         from vidgen.unfinished import load_unfinished
 
-        inputs = _inputs(ask)
-        made = plan(self._request(ask), self._device, inputs, self._model)
+        inputs = clip_inputs(ask)
+        request = clip_request(self._story.request, self._export_size, ask)
+        made = plan(request, self._device, inputs, self._model)
         path = None if ask.keep is None else ask.keep / f"{ask.digest}.safetensors"
         resume = None
         if path is not None and path.is_file():
@@ -137,25 +138,6 @@ class EngineMaker:
             edit_latents=_edit(ask),
             context=None if ask.context_ctrw is None else torch.from_numpy(ask.context_ctrw.copy()),
         )
-
-    def _request(self, ask: Ask) -> VideoRequest:
-        width, height = self._export_size
-        data = {
-            **{key: value for key, value in self._story.request.items() if key != "aspect"},
-            "prompt": ask.prompt,
-            "seed": ask.seed,
-            "num_frames": ask.num_frames,
-            "width": width,
-            "height": height,
-        }
-        data.pop("fit", None)  # pictures are of the clip's size by now
-        if ask.prefix_frwc is not None:
-            data |= {"video": IN_MEMORY, "prefix_frames": len(ask.prefix_frwc)}
-        if ask.history_noise:
-            data["history_noise"] = ask.history_noise
-        if ask.renoise:
-            data["history"] = "renoise"
-        return parse_request(data)
 
 
 def first_plan(story: Story, device: DeviceProfile, model: Model | None = None) -> Plan:
@@ -181,7 +163,32 @@ def first_plan(story: Story, device: DeviceProfile, model: Model | None = None) 
     return plan(request, device, inputs, model)
 
 
-def _inputs(ask: Ask) -> Inputs:
+def clip_request(fields: Mapping[str, Any], export_size: tuple[int, int], ask: Ask) -> VideoRequest:
+    """Return the request for one clip.
+
+    fields       those of the story, for every clip
+    export_size  width and height that are written
+    """
+    width, height = export_size
+    # Pictures are of the clip's size by now, so neither shape nor fit is open.
+    data = {key: value for key, value in fields.items() if key not in ("aspect", "fit")}
+    data |= {
+        "prompt": ask.prompt,
+        "seed": ask.seed,
+        "num_frames": ask.num_frames,
+        "width": width,
+        "height": height,
+    }
+    if ask.prefix_frwc is not None:
+        data |= {"video": IN_MEMORY, "prefix_frames": len(ask.prefix_frwc)}
+    if ask.history_noise:
+        data["history_noise"] = ask.history_noise
+    if ask.renoise:
+        data["history"] = "renoise"
+    return parse_request(data)
+
+
+def clip_inputs(ask: Ask) -> Inputs:
     """Return what a clip is conditioned on; the engine wants values in 0..1, to the last bit."""
 
     def clipped(pixels: Float | None) -> Float | None:

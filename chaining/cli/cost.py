@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from chaining.clip_plan import ClipPlan
+from chaining.engine_maker import clip_inputs, clip_request
+from chaining.maker import Ask
 from chaining.making import SEAM
 from chaining.schedule import Schedule
 from chaining.story import Story
 from chaining.strategies import Given, Seen, handing
 from vidgen.device import DeviceProfile
 from vidgen.errors import DoesNotFit
-from vidgen.inputs import Inputs
 from vidgen.plan import Plan, plan
-from vidgen.request import parse_request
 from vidgen.workload import Interval
 
 _KEPT = "master"  # format of the frames that the folder keeps
@@ -67,17 +67,19 @@ def chain_cost(story: Story, schedule: Schedule, first: Plan, device: DeviceProf
 
     first  as `engine_maker.first_plan` made it
     """
+    fields = {name: value for name, value in story.request.items() if name != "strict"}
+    export = first.size.export_width, first.size.export_height
     known: dict[tuple[int, ...], tuple[Plan, Plan]] = {}
     seconds, folder, video = (Interval(0, 0) for _ in range(3))
     for clip in schedule.clips:
         given = _given(story, clip, first)
         key = _shape(clip, given)
         if key not in known:
-            data, inputs = _request(story, clip, given, first)
-            known[key] = (
-                plan(parse_request({**data, "format": _KEPT, "crf": None}), device, inputs),
-                plan(parse_request(data), device, inputs),
-            )
+            ask = _ask(clip, given)
+            kept_as = clip_request({**fields, "format": _KEPT, "crf": None}, export, ask)
+            shown_as = clip_request(fields, export, ask)
+            inputs = clip_inputs(ask)
+            known[key] = plan(kept_as, device, inputs), plan(shown_as, device, inputs)
         kept, shown = (found.estimate for found in known[key])
         takes = story.controls.best_of_seams if clip.previous is not None else 1
         handed = 12 * first.size.width * first.size.height * (max(SEAM, clip.overlap) + 1)
@@ -115,20 +117,14 @@ def _shape(clip: ClipPlan, given: Given) -> tuple[int, ...]:
     return clip.num_frames, prefix, *ends
 
 
-def _request(
-    story: Story, clip: ClipPlan, given: Given, first: Plan
-) -> tuple[dict[str, Any], Inputs]:
-    """Return one clip's request and inputs, as the maker of clips gives them to the engine."""
-    dropped = ("aspect", "fit", "strict")
-    data = {key: value for key, value in story.request.items() if key not in dropped}
-    data |= {
-        "prompt": clip.prompt,
-        "seed": clip.seed,
-        "num_frames": clip.num_frames,
-        "width": first.size.export_width,
-        "height": first.size.export_height,
-    }
-    if given.prefix_frwc is not None:
-        data |= {"video": "in memory", "prefix_frames": len(given.prefix_frwc)}
-    inputs = Inputs(image=given.image_rwc, last_image=given.last_image_rwc, video=given.prefix_frwc)
-    return data, inputs
+def _ask(clip: ClipPlan, given: Given) -> Ask:
+    return Ask(
+        prompt=clip.prompt,
+        seed=clip.seed,
+        num_frames=clip.num_frames,
+        image_rwc=given.image_rwc,
+        last_image_rwc=given.last_image_rwc,
+        prefix_frwc=given.prefix_frwc,
+        renoise=given.renoise,
+        history_noise=given.noise,
+    )
