@@ -60,6 +60,12 @@ def build_parser() -> argparse.ArgumentParser:
         default=0.08,
         help="dit: share of samples at noise 0.9 to 1, where the layout is decided",
     )
+    parser.add_argument(
+        "--shift", type=float, default=2.5, help="dit: skew of the noise levels towards noise"
+    )
+    parser.add_argument(
+        "--uniform-share", type=float, default=0.35, help="dit: share of samples at any noise level"
+    )
     parser.add_argument("--rank", type=int, default=0, help="dit: this process among its peers")
     parser.add_argument("--peers", type=int, default=1, help="dit: processes sharing the run")
     parser.add_argument(
@@ -156,7 +162,12 @@ def _dit(args: argparse.Namespace) -> None:
 
     decay = 0.35 if args.decay_share is None else args.decay_share
     settings = dit.Settings(
-        layers=args.layers, batch=args.batch, mix=_mix(args.mix), high_share=args.high_share
+        layers=args.layers,
+        batch=args.batch,
+        mix=_mix(args.mix),
+        shift=args.shift,
+        uniform_share=args.uniform_share,
+        high_share=args.high_share,
     )
     dit.train(
         args.work,

@@ -100,16 +100,17 @@ class Model(nn.Module):
 def draw_pins(rng: np.random.Generator, size: int, frames: int) -> Tensor:
     """Which latent frames of each sample are given clean: bool [b, f].
 
-    none 45 %, the first 30 %, first and last 10 %, the first two or three 10 %, the last 5 %.
+    none 45 %, the first 30 %, first and last 10 %, the first two or three 10 %, the last 5 %; of
+    a clip of two latent frames, one is always left to make.
     """
     pins = torch.zeros(size, frames, dtype=torch.bool)
     for row, kind in zip(pins, rng.choice(5, size, p=(0.45, 0.30, 0.10, 0.10, 0.05)), strict=True):
         if kind in (1, 2):
             row[0] = True
-        if kind in (2, 4):
+        if kind == 4 or (kind == 2 and frames > 2):
             row[-1] = True
         if kind == 3:
-            row[: int(rng.integers(2, 4))] = True
+            row[: min(int(rng.integers(2, 4)), frames - 1)] = True
     return pins
 
 

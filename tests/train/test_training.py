@@ -49,6 +49,12 @@ def test_pins_come_in_all_kinds_and_leave_something_to_predict() -> None:
     kinds = {tuple(row) for row in pins.tolist()}
     assert len(kinds) == 6
     assert (~pins).all(dim=1).float().mean() == pytest.approx(0.45, abs=0.03)
+    shortest = dit.draw_pins(np.random.default_rng(0), 4000, 2)
+    assert {tuple(row) for row in shortest.tolist()} == {
+        (False, False),
+        (True, False),
+        (False, True),
+    }
 
 
 def test_probe_targets_put_tokens_in_the_model_s_order(work: Path) -> None:
