@@ -5,7 +5,6 @@ It has no threads of its own and makes no decisions: whatever can be chosen is i
 
 import time
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,16 @@ import torch
 from vidgen.adjustment import Adjustment
 from vidgen.clip import Clip, Trace
 from vidgen.components import Components, load_components, locate, release
-from vidgen.decode import decode_groups, group_count
+from vidgen.decode_clip import Frames, decode_all, finished_clip
 from vidgen.denoise import Watch, denoise
 from vidgen.embeddings import EmbeddingCache, embed_texts
-from vidgen.errors import BadOutput, BadRequest, Cancelled, DoesNotFit
+from vidgen.errors import BadRequest, Cancelled
 from vidgen.events import Callback, CancelToken
 from vidgen.inputs import Inputs, fitted, hashes, load_inputs
 from vidgen.latents import SavedLatents, check_shape, check_writable, latents_hash, save_latents
 from vidgen.loras import applied
 from vidgen.models import Model
-from vidgen.oom import explained_memory, is_out_of_memory
+from vidgen.oom import explained_memory
 from vidgen.plan import Plan
 from vidgen.preview import PreviewMap
 from vidgen.prompts import TokenCount, too_long
@@ -223,6 +222,9 @@ class Engine:
                 f"The plan is for {plan.device.title}, this engine runs on {self.device}; plan for "
                 "the device that runs.",
             )
+        self._check_model(plan)
+
+    def _check_model(self, plan: Plan) -> None:
         if plan.model.name != self.model.name:
             raise BadRequest(
                 f"This engine holds {self.model.name}, the plan wants {plan.model.name}.",
@@ -339,12 +341,6 @@ class Engine:
         run.trace.seconds["denoise"] -= run.trace.seconds["condition"]
         return latents
 
-    def _previews(self) -> PreviewMap:
-        if self._preview_map is None:
-            with self._residency.on_device(self._components.vae):
-                self._preview_map = PreviewMap(self._components.vae, self.model.family.vae_spatial)
-        return self._preview_map
-
     def _decode(
         self,
         saved: SavedLatents,
@@ -354,65 +350,16 @@ class Engine:
         out: Output,
         context: torch.Tensor | None = None,
     ) -> Clip:
-        from fractions import Fraction
-
-        made = saved.recipe["plan"]
         with run.stage("decode"), self._residency.on_device(self._components.vae):
-            attempts = {"whole": (False,), "tiles": (True,), "whole_then_tiles": (False, True)}
-            for tiled in attempts[tiling]:
-                run.trace.vae_tiled = tiled
-                try:
-                    self._decode_into(saved.latents, context, run, cancel, out)
-                    break
-                except Exception as error:
-                    if not is_out_of_memory(error):
-                        raise
-                    if tiled or tiling == "whole":
-                        raise _decode_does_not_fit(tiled, kept=run.latents_kept) from error
-                change = Adjustment("vae_tiling", "auto", "on", "decoding whole ran out of memory")
-                run.trace.adjustments.append(change)
-                release(self.device)
-                out.restart()
-        return Clip(
-            frames=out.kept(),
-            latents=saved.latents,
-            fps=Fraction(made["fps"]),
-            size=(made["export_width"], made["export_height"]),
-            seed=made["seed"],
-            recipe=out.recipe(),
-            trace=run.trace,
-        )
+            frames = Frames(self._components.vae, saved.latents, context, self.model.family)
+            decode_all(frames, tiling, run, cancel, out, self.device)
+        return finished_clip(saved, run, out)
 
-    def _decode_into(
-        self,
-        latents: torch.Tensor,
-        context: torch.Tensor | None,
-        run: Run,
-        cancel: CancelToken,
-        out: Output,
-    ) -> None:
-        import numpy as np
-
-        tiled, before = run.trace.vae_tiled, 0
-        vae = self._components.vae
-        if context is not None:
-            latents = torch.cat([context, latents], dim=1)
-            before = context.shape[1] * self.model.family.vae_temporal
-        total = group_count(vae, latents, tiled=tiled)
-        groups = decode_groups(vae, latents, tiled=tiled, cancel=cancel)
-        with closing(groups):
-            for done, frames in enumerate(groups, start=1):
-                if not np.isfinite(frames).all():
-                    kept = "; the latents are kept" if run.latents_kept else ""
-                    raise BadOutput(
-                        f"The decoded frames are not finite from group {done} of {total}{kept}.",
-                        code="nan_frames",
-                    )
-                skipped = min(before, len(frames))
-                before -= skipped
-                if len(frames) > skipped:
-                    out.write(frames[skipped:])
-                run.report("decode", done, total, None)
+    def _previews(self) -> PreviewMap:
+        if self._preview_map is None:
+            with self._residency.on_device(self._components.vae):
+                self._preview_map = PreviewMap(self._components.vae, self.model.family.vae_spatial)
+        return self._preview_map
 
 
 def _save(saved: SavedLatents, path: Path, trace: Trace) -> bool:
@@ -433,14 +380,3 @@ def _keep(unfinished: Unfinished, recipe: dict[str, Any], path: Path, stop: Canc
         save_unfinished(path, unfinished, recipe)
     except OSError as error:
         stop.message = f"{stop.message} It could not be kept in {path.parent}: {error.strerror}."
-
-
-def _decode_does_not_fit(tiled: bool, *, kept: bool) -> DoesNotFit:
-    how = ", in tiles too" if tiled else ""
-    ways = ["decode on a machine with more memory"]
-    if not tiled:
-        ways.append("decode in tiles (vae_tiling=on)")
-    held = "the latents are kept; " if kept else ""
-    return DoesNotFit(
-        f"Decoding ran out of memory{how}; {held}{' or '.join(ways)}.", field="vae_tiling"
-    )

@@ -142,7 +142,7 @@ def test_a_failed_decode_is_made_up_for_without_denoising_again(
 
     broken = Chain(made, maker(made), tmp_path / "part", measure=False)
     with monkeypatch.context() as patch:
-        patch.setattr("vidgen.engine.decode_groups", fail)
+        patch.setattr("vidgen.decode_clip.decode_groups", fail)
         with pytest.raises(RuntimeError, match="decoder broke"):
             broken.run()
     stages: set[str] = set()

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from tests.cli.conftest import PROMPT, small
-from vidgen import engine
+from vidgen import decode_clip
 from vidgen.cli.report import Reporter
 from vidgen.events import Progress
 
@@ -123,7 +123,7 @@ def test_ctrl_c_during_decode_keeps_the_latents(
 
 
 def _out_of_memory(only_whole: bool) -> Any:
-    honest = engine.decode_groups
+    honest = decode_clip.decode_groups
 
     def failing(vae: Any, latents: Any, *, tiled: bool, cancel: Any) -> Any:
         if tiled and only_whole:
@@ -141,7 +141,7 @@ def test_a_decode_without_memory_keeps_the_latents_and_decode_finishes_them(
 ) -> None:
     assert run("generate", PROMPT, *small(tiny), "--out", "whole.mp4").code == 0
     with monkeypatch.context() as patch:
-        patch.setattr(engine, "decode_groups", _out_of_memory(only_whole=False))
+        patch.setattr(decode_clip, "decode_groups", _out_of_memory(only_whole=False))
         ran = run("generate", PROMPT, *small(tiny), "--out", "a.mp4", "--json")
     assert ran.code == 3
     assert ran.last["error"]["code"] == "does_not_fit"
@@ -150,7 +150,7 @@ def test_a_decode_without_memory_keeps_the_latents_and_decode_finishes_them(
     assert message.count("latents are kept") == 1
     assert not (tmp_path / "a.mp4").exists()
     with monkeypatch.context() as patch:
-        patch.setattr(engine, "decode_groups", _out_of_memory(only_whole=False))
+        patch.setattr(decode_clip, "decode_groups", _out_of_memory(only_whole=False))
         never = run("generate", PROMPT, *small(tiny, keep_latents="never"), "--out", "b.mp4")
     assert never.code == 3
     assert "latents" not in never.err
@@ -164,7 +164,7 @@ def test_a_decode_without_memory_keeps_the_latents_and_decode_finishes_them(
 def test_a_decode_that_is_retried_in_tiles_says_so_everywhere(
     run: Any, tiny: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "decode_groups", _out_of_memory(only_whole=True))
+    monkeypatch.setattr(decode_clip, "decode_groups", _out_of_memory(only_whole=True))
     ran = run("generate", PROMPT, *small(tiny), "--out", "a.mp4", "--sheet", "a.png")
     assert ran.code == 0, ran.err
     assert len(_frames("a.mp4")) == 5
