@@ -54,7 +54,7 @@ _X265 = (
     ("x265-params", "log-level=error:open-gop=0:cbqpoffs=-6:crqpoffs=-6"),
 )
 _VP9 = (("b", "0"), ("deadline", "good"), ("cpu-used", "4"), ("row-mt", "1"), ("auto-alt-ref", "1"))
-_FFV1 = (("level", "3"), ("coder", "1"), ("context", "1"), ("slices", "4"), ("slicecrc", "1"))
+_FFV1 = (("level", "3"), ("coder", "1"), ("context", "0"), ("slices", "4"), ("slicecrc", "1"))
 _PRORES = (("profile", "3"), ("vendor", "apl0"))
 
 _ROWS = (
