@@ -1,0 +1,1 @@
+"""Migrations: the tables as they were at each step, run by `server.database.migrate`."""

@@ -1,0 +1,63 @@
+"""Reading and locking rows of jobs: the expressions and look-ups that the queue shares."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Float, cast, select
+
+from server.database.tables import jobs
+from server.problems import Problem
+from server.queue.job import Job
+from server.settings import ServerSettings
+from server.states import JobState
+
+
+def among(states: Iterable[JobState]) -> ColumnElement[bool]:
+    """Whether a job is in one of some states."""
+    return jobs.c.state.in_(sorted(state.value for state in states))
+
+
+def remaining_cost() -> ColumnElement[Any]:
+    """Predicted seconds of the clips that are not yet made."""
+    unmade = cast(jobs.c.clips - jobs.c.clips_completed, Float)
+    return jobs.c.cost_seconds * unmade / jobs.c.clips
+
+
+def order_key(settings: ServerSettings) -> ColumnElement[float]:
+    """Return what orders the waiting jobs of one tenant, least first.
+
+    A priority is worth settings.ageing_seconds: a job is overtaken only by one of a higher priority
+    that came less than that, times the difference in priority, after it.
+    """
+    return jobs.c.rank - jobs.c.priority * settings.ageing_seconds
+
+
+def find(connection: Connection, job_id: str, tenant: str | None = None) -> Job:
+    """Return a job.
+
+    tenant  None: of any
+    Raises  Problem not_found, also for another tenant's job
+    """
+    return _one(connection, job_id, tenant, lock=False)
+
+
+def find_locked(connection: Connection, job_id: str, tenant: str | None = None) -> Job:
+    """Return a job as `find` does, which no other transaction changes until this one ends."""
+    return _one(connection, job_id, tenant, lock=True)
+
+
+def _one(connection: Connection, job_id: str, tenant: str | None, *, lock: bool) -> Job:
+    chosen = select(jobs).where(jobs.c.id == job_id)
+    if tenant is not None:
+        chosen = chosen.where(jobs.c.tenant == tenant)
+    row = connection.execute(chosen.with_for_update() if lock else chosen).one_or_none()
+    if row is None:
+        raise Problem("not_found", f"There is no job {job_id!r}.")
+    return Job.of(row)
+
+
+def locked_where(connection: Connection, job_id: str, *conditions: Any) -> Job | None:
+    """Return a job locked if it still meets some conditions when the lock is had, else None."""
+    chosen = select(jobs).where(jobs.c.id == job_id, *conditions).with_for_update()
+    row = connection.execute(chosen).one_or_none()
+    return None if row is None else Job.of(row)
