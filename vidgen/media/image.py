@@ -34,8 +34,8 @@ FORMATS = (
     "PPM",
     "AVIF",
     "JPEG2000",
-    "TGA",
     "ICO",
+    "TGA",
 )
 _HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 

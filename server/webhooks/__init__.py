@@ -1,0 +1,1 @@
+"""Telling clients' servers how jobs ended: signed, kept until delivered, tried again."""
