@@ -140,9 +140,15 @@ class EngineMaker:
         )
 
 
-def first_plan(story: Story, device: DeviceProfile, model: Model | None = None) -> Plan:
+def first_plan(
+    story: Story,
+    device: DeviceProfile,
+    model: Model | None = None,
+    inputs: Inputs | None = None,
+) -> Plan:
     """Plan the story's first clip at its full length: size, rate and cost of every clip follow it.
 
+    inputs  what the first shot's picture holds, when the caller has it already
     Raises  BadRequest, Unsupported, NotFound
     """
     shot = story.shots[0]
@@ -157,7 +163,7 @@ def first_plan(story: Story, device: DeviceProfile, model: Model | None = None) 
     if not pictures:
         data.pop("fit", None)
     request = parse_request(data)
-    inputs = load_inputs(request)
+    inputs = load_inputs(request) if inputs is None else inputs
     if "i2v" not in model.family.tasks and "flf2v" in model.family.tasks:  # it is given both ends
         inputs = replace(inputs, last_image=inputs.image)
     return plan(request, device, inputs, model)

@@ -356,7 +356,7 @@ def load_profile(path: Path) -> DeviceProfile:
     """
     try:
         data = json.loads(path.read_text("utf-8"))
-        return _profile(data)
+        return parse_profile(data)
     except FileNotFoundError:
         raise NotFound(f"Device profile {path} does not exist.", field="device") from None
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
@@ -366,7 +366,7 @@ def load_profile(path: Path) -> DeviceProfile:
         ) from error
 
 
-def _profile(data: Any) -> DeviceProfile:
+def parse_profile(data: Any) -> DeviceProfile:
     """Make a profile of untrusted JSON; raises ValueError, TypeError or KeyError."""
     fields = {item.name for item in dataclasses.fields(DeviceProfile)}
     if not isinstance(data, dict) or set(data) != fields:

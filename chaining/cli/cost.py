@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from chaining.clip_plan import ClipPlan
-from chaining.engine_maker import clip_inputs, clip_request
+from chaining.engine_maker import clip_request
 from chaining.maker import Ask
 from chaining.making import SEAM
 from chaining.schedule import Schedule
@@ -17,6 +17,7 @@ from chaining.story import Story
 from chaining.strategies import Given, Seen, handing
 from vidgen.device import DeviceProfile
 from vidgen.errors import DoesNotFit
+from vidgen.inputs import Inputs
 from vidgen.plan import Plan, plan
 from vidgen.workload import Interval
 
@@ -78,7 +79,7 @@ def chain_cost(story: Story, schedule: Schedule, first: Plan, device: DeviceProf
             ask = _ask(clip, given)
             kept_as = clip_request({**fields, "format": _KEPT, "crf": None}, export, ask)
             shown_as = clip_request(fields, export, ask)
-            inputs = clip_inputs(ask)
+            inputs = _inputs(ask)
             known[key] = plan(kept_as, device, inputs), plan(shown_as, device, inputs)
         kept, shown = (found.estimate for found in known[key])
         takes = story.controls.best_of_seams if clip.previous is not None else 1
@@ -97,15 +98,17 @@ def _sum(one: Interval, two: Interval, times: float) -> Interval:
 
 
 def _given(story: Story, clip: ClipPlan, first: Plan) -> Given:
-    """Return what a clip is conditioned on, with black pictures."""
+    """Return what a clip is conditioned on, with black pictures of one value in memory."""
     size, family = first.size, first.model.family
-    black_rwc = np.zeros((size.height, size.width, 3), np.float32)
+    black_rwc = np.broadcast_to(np.float32(0), (size.height, size.width, 3))
     how = handing(clip.strategy, story.handover, family.vae_temporal)
-    before = clip.previous is not None
+    tail_frwc = None
+    if clip.previous is not None:
+        tail_frwc = np.broadcast_to(black_rwc, (how.tail(clip), *black_rwc.shape))
     seen = Seen(
         start_rwc=None if clip.start is None else black_rwc,
         end_rwc=None if clip.end is None else black_rwc,
-        tail_frwc=np.stack([black_rwc] * how.tail(clip)) if before else None,
+        tail_frwc=tail_frwc,
         latents_ctrw=np.zeros((1, family.latent_frames(clip.num_frames), 1, 1), np.float32),
     )
     return how.condition(seen, clip)
@@ -115,6 +118,16 @@ def _shape(clip: ClipPlan, given: Given) -> tuple[int, ...]:
     prefix = 0 if given.prefix_frwc is None else len(given.prefix_frwc)
     ends = (given.image_rwc is not None, given.last_image_rwc is not None)
     return clip.num_frames, prefix, *ends
+
+
+def _inputs(ask: Ask) -> Inputs:
+    """Return stand-ins as they are; the maker's own way would write every pixel of them."""
+    return Inputs(
+        image=ask.image_rwc,
+        last_image=ask.last_image_rwc,
+        video=ask.prefix_frwc,
+        prefix_latents=ask.prefix_latents_ctrw,
+    )
 
 
 def _ask(clip: ClipPlan, given: Given) -> Ask:

@@ -1,0 +1,244 @@
+"""Deriving: edits, extensions and forks, which take something over from a video that exists."""
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from server.api.auth import Caller
+from server.api.extensions import Source, plan_extension
+from server.api.fields import Asked, JobOptions
+from server.api.intake import Intake
+from server.api.making import (
+    laid_over,
+    make_clip,
+    make_story,
+    payload_of,
+    refuse_extended,
+    settled_story,
+)
+from server.api.planned import Planned
+from server.api.planning import Place
+from server.api.references import JOB, is_job, reference
+from server.api.services import Services
+from server.api.stories import common_clips, lay_out
+from server.api.submit import Origin, place_of
+from server.problems import Problem
+from server.queue.job import Job
+from vidgen.request import fields as request_fields
+from vidgen.request import group_of
+from vidgen.settings import outweighed
+
+_PASSED_ON = ("sampling", "attention", "memory", "output", "model")
+
+
+def edit(services: Services, caller: Caller, asked: Asked) -> tuple[Planned, Origin | None]:
+    """Plan the change of a video as a prompt says.
+
+    Raises  Problem
+    """
+    intake = Intake(services, caller)
+    fields = intake.request(asked.request)
+    if fields.get("video") is None:
+        raise Problem("invalid_request", "video is missing: which one is changed?", param="video")
+    origin = None
+    if is_job(fields["video"]):
+        job = intake.finished(fields["video"].removeprefix(JOB))
+        origin = Origin(job.id, "edit")
+        fields.setdefault("model", job.model)
+    return make_clip(services, caller, fields, asked.options), origin
+
+
+def extension(
+    services: Services, caller: Caller, data: Mapping[str, Any], options: JobOptions
+) -> tuple[Planned, Origin | None]:
+    """Plan what follows a video.
+
+    data    video; prompt and seconds, or shots; strategy, handover, controls; fields of the clips
+    Raises  Problem
+    """
+    intake = Intake(services, caller)
+    rest = dict(data)
+    told = rest.pop("video", None)
+    if told is None:
+        raise Problem("invalid_request", "video is missing: which one goes on?", param="video")
+    named = {"request": {"video": reference("video", told, intake.keep)}}
+    video = str(intake.resolve(named, zdr=options.zdr)["request"]["video"])
+    new = intake.story(_new_part(rest))
+    place = place_of(services, caller, options)
+    if not is_job(video):
+        story, facts = settled_story(services, caller, new, options)
+        source = Source.of(video, intake.facts_of(video))
+        return plan_extension(services.planner, story, facts, source, place), None
+    job = intake.finished(video.removeprefix(JOB))
+    origin = Origin(job.id, "extension")
+    payload = payload_of(job)
+    if "story" in payload and "extension" not in payload:
+        return _chain_on(services, caller, job, new, options), origin
+    new["request"] = {"model": job.model, **outweighed(_passed_on(payload), new["request"])}
+    story, facts = settled_story(services, caller, new, options)
+    source = Source.of(video, intake.facts_of(video), job.model)
+    return plan_extension(services.planner, story, facts, source, place), origin
+
+
+def _new_part(rest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the story of the new part as it was told."""
+    request = dict(rest)
+    story: dict[str, Any] = {
+        name: request.pop(name)
+        for name in ("strategy", "handover", "controls", "seed", "end_image")
+        if name in request
+    }
+    shots = request.pop("shots", None)
+    shot = {name: request.pop(name) for name in ("prompt", "seconds") if name in request}
+    if shots is not None and shot:
+        raise Problem(
+            "invalid_request", "shots and prompt both say what follows; give one.", param="shots"
+        )
+    if shots is None:
+        for name in ("prompt", "seconds"):
+            if name not in shot:
+                raise Problem("invalid_request", f"{name} is missing.", param=name)
+        shots = [shot]
+    return {**story, "shots": shots, "request": request}
+
+
+def _passed_on(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a clip that hold for what follows it: how it is made, not what."""
+    source = payload.get("request") or payload["story"].get("request", {})
+    known = request_fields()
+    return {
+        name: value
+        for name, value in source.items()
+        if name == "negative_prompt"
+        or (group_of(known[name]) in _PASSED_ON and name not in ("seed", "n", "strict"))
+    }
+
+
+def _chain_on(
+    services: Services, caller: Caller, job: Job, new: Mapping[str, Any], options: JobOptions
+) -> Planned:
+    """Plan a chain of ours with further shots, sharing all its clips."""
+    old = payload_of(job)["story"]
+    first, *others = new["shots"]
+    if first.get("transition") not in (None, "continue"):
+        raise Problem(
+            "unprocessable", "The first shot continues the video; leave its transition out.",
+            param="shots",
+        )  # fmt: skip
+    last = dict(old["shots"][-1])
+    if old.get("end_image") is not None:
+        last.setdefault("last_image", old["end_image"])
+    shots = [*old["shots"][:-1], last, {**first, "transition": "continue"}, *others]
+    if "strategy" in new:
+        shots[len(old["shots"]) :] = [
+            {"strategy": new["strategy"], **shot} for shot in shots[len(old["shots"]) :]
+        ]
+    story = {**old, "shots": shots, "end_image": new.get("end_image")}
+    story["request"] = outweighed(old.get("request", {}), new.get("request", {}))
+    for part in ("handover", "controls"):
+        story[part] = {**(old.get(part) or {}), **(new.get(part) or {})}
+    return share(services, caller, job, story, options, None)
+
+
+def share(
+    services: Services,
+    caller: Caller,
+    job: Job,
+    story: Mapping[str, Any],
+    options: JobOptions,
+    from_clip: int | None,
+) -> Planned:
+    """Plan a story that takes over the clips of a chain as far as both are planned the same.
+
+    from_clip  take over only those before it; None: as many as there are
+    Raises     Problem conflict when a clip before from_clip would change
+    """
+    place = place_of(services, caller, options)
+    shared = _shared(services, caller, job, story, options, place)
+    if from_clip is not None:
+        if shared < from_clip:
+            raise Problem(
+                "conflict",
+                f"The change begins with clip {shared}, so from_clip can be 0 to {shared}.",
+                param="from_clip",
+            )
+        shared = from_clip
+    planned = make_story(services, caller, story, options, skip=shared)
+    if shared == len(planned.decided["clips"]):
+        raise Problem("unprocessable", "Nothing would change; give another prompt, seed or shots.")
+    if shared:
+        planned.payload["takes"] = {"job": job.id, "clips": shared}
+    return planned
+
+
+def _shared(
+    services: Services,
+    caller: Caller,
+    job: Job,
+    story: Mapping[str, Any],
+    options: JobOptions,
+    place: Place,
+) -> int:
+    """Return how many clips, in the order of making, can be taken over."""
+    then, seen = settled_story(services, caller, payload_of(job)["story"], options)
+    wanted, facts = settled_story(services, caller, story, options)
+    old = lay_out(services.planner, then, seen, place)
+    new = lay_out(services.planner, wanted, facts, place)
+    same = min(common_clips(old.schedule, new.schedule), job.clips_completed)
+    handed = new.schedule.clips[same].overlap if same < len(new.schedule.clips) else 0
+    if handed > 1 and same == len(old.schedule.clips):
+        return max(0, same - 1)  # the chain kept too few frames of its last clip
+    return same
+
+
+def fork(
+    services: Services, caller: Caller, job: Job, asked: Asked, from_clip: int | None
+) -> Planned:
+    """Plan a job that goes another way from a clip of a chain on.
+
+    Raises  Problem
+    """
+    payload = payload_of(job)
+    intake = Intake(services, caller)
+    if "request" in payload:
+        if from_clip:
+            raise Problem(
+                "unprocessable", f"{job.id} is one clip; leave from_clip out.", param="from_clip"
+            )
+        fields = outweighed(payload["request"], intake.request(asked.request))
+        return make_clip(services, caller, fields, asked.options)
+    refuse_extended(payload, job)
+    story = payload["story"]
+    if from_clip is not None and asked.story is None:
+        story = _from_here(story, job, intake.request(asked.request), from_clip)
+    else:
+        story = laid_over(story, asked, intake)
+    return share(services, caller, job, story, asked.options, from_clip)
+
+
+def _from_here(
+    story: Mapping[str, Any], job: Job, fields: dict[str, Any], from_clip: int
+) -> dict[str, Any]:
+    """Return a story in which the shot that begins with a clip is told anew."""
+    planned = job.decided["clips"]
+    if not 0 <= from_clip < len(planned):
+        raise Problem(
+            "unprocessable",
+            f"from_clip={from_clip} is not a clip of {job.id}; use 0 to {len(planned) - 1}.",
+            param="from_clip",
+        )
+    number = planned[from_clip]["shot"]
+    begins = min(clip["index"] for clip in planned if clip["shot"] == number)
+    if begins != from_clip:
+        raise Problem(
+            "unprocessable",
+            f"Clip {from_clip} is inside shot {number + 1}, which begins with clip {begins}; fork "
+            "there, or give a story.",
+            param="from_clip",
+        )
+    shots = [dict(shot) for shot in story["shots"]]
+    shots[number] |= {name: fields.pop(name) for name in ("prompt", "seconds") if name in fields}
+    drawn = fields.pop("seed", None)
+    shots[number]["seed"] = secrets.randbits(31) if drawn is None else drawn
+    request = outweighed(story.get("request", {}), fields)
+    return {**story, "shots": shots, "request": request}

@@ -1,0 +1,142 @@
+"""Storyboards: long videos told card by card; each card can be made anew."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from server.api.answers import page
+from server.api.auth import Caller, Creator, Reader
+from server.api.boards import KIND, board, heads, render, reroll
+from server.api.bodies import body_hash, read_body
+from server.api.docs import CREATES, body, errors
+from server.api.fields import JobOptions, parse, refuse_unknown, sort_fields
+from server.api.intake import Intake
+from server.api.making import make
+from server.api.planned import Planned
+from server.api.services import Services, ServicesOf, check_id
+from server.api.submit import Origin, Ticket, submit
+from server.problems import Problem
+from server.queue.job import Job
+
+router = APIRouter(prefix="/v1/storyboards", tags=["storyboards"])
+BodyOf = Annotated[dict[str, Any], Depends(read_body)]
+
+
+class CardReroll(BaseModel):
+    """A card made anew; what is not given stays, but the seed, which is drawn."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    prompt: str | None = Field(None, min_length=1, max_length=8192)
+    seconds: float | None = Field(None, gt=0, le=600)
+    seed: int | None = Field(None, ge=0, le=2**63 - 1)
+    image: str | None = None
+    last_image: str | None = None
+    transition: Literal["continue", "cut", "bridge"] | None = None
+    strategy: str | None = None
+    rest: Literal["stale", "render"] = Field(
+        "stale", description="Later cards: stale = they wait, render = made anew too."
+    )
+
+
+BODIES = (CardReroll,)
+
+
+@router.post("", operation_id="createStoryboard", responses=errors(*CREATES),
+             openapi_extra=body("StoryboardCreate"))  # fmt: skip
+def create(request: Request, services: ServicesOf, caller: Creator, fields: BodyOf) -> JSONResponse:
+    """Make a storyboard: a story, of which each shot is a card."""
+    ticket = Ticket.of(request)
+    digest = body_hash({**fields, "route": "storyboards"})
+    asked = sort_fields(fields, story=True)
+    _refuse_secret(asked.options)
+    planned = make(services, caller, asked)
+    job, replayed = submit(services, caller, planned, asked.options, ticket, digest)
+    return _show(services, job, replayed)
+
+
+def _refuse_secret(options: JobOptions) -> None:
+    if options.zdr:
+        raise Problem(
+            "unprocessable", "A storyboard is kept to be changed; make a video for zdr.",
+            param="zdr",
+        )  # fmt: skip
+
+
+def _show(services: Services, job: Job, replayed: bool = False) -> JSONResponse:
+    headers = {"Idempotent-Replayed": "true"} if replayed else {}
+    return JSONResponse(board(services, job), headers=headers)
+
+
+@router.get("", operation_id="listStoryboards", responses=errors(404))
+def list_boards(
+    services: ServicesOf,
+    caller: Reader,
+    after: Annotated[str | None, Query(max_length=64)] = None,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+) -> JSONResponse:
+    """List your storyboards as they are now, the newest first."""
+    seen = None if after is None else check_id(after, "storyboard")
+    found, more = heads(services, caller.tenant, seen, limit)
+    return JSONResponse(page([board(services, job) for job in found], has_more=more))
+
+
+@router.get("/{board_id}", operation_id="getStoryboard", responses=errors(404, 409, 410))
+def retrieve(board_id: str, services: ServicesOf, caller: Reader) -> JSONResponse:
+    """Look at a storyboard: its cards, and which are stale."""
+    return _show(services, services.jobs.get(check_id(board_id, "storyboard"), caller.tenant))
+
+
+@router.post(
+    "/{board_id}/cards/{card}/reroll",
+    operation_id="rerollCard",
+    responses=errors(*CREATES),
+    openapi_extra=body("CardReroll", required=False),
+)
+def reroll_card(
+    board_id: str, card: int, request: Request, services: ServicesOf, caller: Creator,
+    fields: BodyOf,
+) -> JSONResponse:  # fmt: skip
+    """Make a card anew: a new storyboard, sharing the clips before it, with later cards stale."""
+    job = services.jobs.get(check_id(board_id, "storyboard"), caller.tenant)
+    given = {name: value for name, value in fields.items() if value is not None}
+    own = {name: given.pop(name) for name in JobOptions.model_fields if name in given}
+    options: JobOptions = parse(JobOptions, own)
+    refuse_unknown(given, tuple(CardReroll.model_fields))
+    shot = Intake(services, caller).story(
+        {"shots": [{name: value for name, value in given.items() if name != "rest"}]}
+    )["shots"][0]
+    asked = parse(CardReroll, {**given, **shot})
+    changes = asked.model_dump(exclude_unset=True, exclude={"rest"})
+    planned = reroll(services, caller, job, card, changes, options, rest=asked.rest)
+    return _submit(request, services, caller, job, planned, options, {**fields, "card": card})
+
+
+@router.post("/{board_id}/render", operation_id="renderStoryboard", responses=errors(*CREATES))
+def render_board(
+    board_id: str, request: Request, services: ServicesOf, caller: Creator, fields: BodyOf
+) -> JSONResponse:
+    """Make all stale cards: a new storyboard, sharing the clips that are made."""
+    job = services.jobs.get(check_id(board_id, "storyboard"), caller.tenant)
+    options: JobOptions = parse(JobOptions, fields)
+    planned = render(services, caller, job, options)
+    return _submit(request, services, caller, job, planned, options, {**fields, "render": True})
+
+
+def _submit(
+    request: Request,
+    services: Services,
+    caller: Caller,
+    job: Job,
+    planned: Planned,
+    options: JobOptions,
+    fields: dict[str, Any],
+) -> JSONResponse:
+    _refuse_secret(options)
+    digest = body_hash({**fields, "board": job.id})
+    origin = Origin(job.id, KIND)
+    ticket = Ticket.of(request)
+    made, replayed = submit(services, caller, planned, options, ticket, digest, origin)
+    return _show(services, made, replayed)
