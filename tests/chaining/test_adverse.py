@@ -275,7 +275,7 @@ def test_a_full_disk_does_not_hide_why_a_run_ended(
     maker = drifting()
     maker.stop_at = 2
     with monkeypatch.context() as patch:
-        patch.setattr("chaining.chain.assemble", full)
+        patch.setattr("chaining.chain_run.assemble", full)
         with pytest.raises(Cancelled) as found:
             chain(tmp_path, maker).run(tmp_path / "video.mkv")
     assert any("No space left" in note for note in found.value.__notes__)
