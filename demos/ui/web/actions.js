@@ -1,0 +1,126 @@
+/* Actions: what can be done with a job that has ended, the same everywhere it is shown. */
+import { act, api, ask, button, content, h, post, remember, remembered, tell } from "./lib.js";
+import { go } from "./routing.js";
+
+/** Ask for something new of a job's request: other fields over it. */
+export function again(video, fields) {
+  const request = { ...video.request, ...fields };
+  for (const name of Object.keys(request)) if (request[name] === null) delete request[name];
+  return post("videos", request);
+}
+
+export function follow(video) {
+  go("create");
+  window.vidgen.follow(video.id);
+}
+
+/** Make a job's clip twice at its seed, with dense and with top-k attention, and compare them. */
+export async function denseAgainstTopK(video) {
+  const made = [];
+  for (const attention of ["dense", "topk"]) {
+    made.push(await again(video, { attention, seed: video.seed }));
+  }
+  go("compare", made.map((job) => job.id).join(","));
+}
+
+async function extend(video) {
+  const told = await ask(
+    "Extend this video",
+    [
+      { name: "prompt", label: "What follows", value: video.prompt?.split("\n").at(-1) ?? "", rows: 3 },
+      { name: "seconds", label: "Seconds to add", value: "1", type: "number" },
+    ],
+    "Extend",
+  );
+  if (!told) return;
+  follow(await post("videos/extensions", { video: video.id, prompt: told.prompt, seconds: Number(told.seconds) }));
+}
+
+function compareWith(video) {
+  const chosen = remembered("compare", []).filter((id) => id !== video.id);
+  chosen.push(video.id);
+  remember("compare", chosen.slice(-4));
+  if (chosen.length > 1) go("compare", chosen.slice(-4).join(","));
+  else tell("Chosen. Now press Compare with on another clip.");
+}
+
+function toStoryboard(video) {
+  const draft = remembered("board.new", []);
+  for (const prompt of (video.prompt ?? "").split("\n")) {
+    draft.push({ prompt, seconds: Math.min(10, Number(video.seconds) / video.clips || 1), seed: null });
+  }
+  remember("board.new", draft);
+  go("storyboard");
+}
+
+/** Return the buttons for a job; `changed` is called with the job after one of them changed it. */
+export function actionsOf(video, changed = () => {}) {
+  const clip = video.kind === "clip" && video.request;
+  const does = (text, work, more) => button(text, (event) => act(event.currentTarget, () => work(video)), more);
+  if (video.state !== "completed") {
+    return h(
+      "div",
+      { class: "vg-row" },
+      does("Retry", async () => changed(await post(`videos/${video.id}/retry`)), { class: "vg-button vg-main" }),
+      clip && does("Reuse settings", reuse),
+      does("Delete", async () => changed(await api(`videos/${video.id}`, { method: "DELETE" }))),
+    );
+  }
+  return h(
+    "div",
+    { class: "vg-row" },
+    clip && does("Reuse settings", reuse),
+    clip && does("Vary seed", async () => follow(await again(video, { seed: null }))),
+    does("Extend…", extend),
+    does("Compare with…", compareWith),
+    clip && does("Dense against top-k", denseAgainstTopK),
+    video.request && does("To storyboard", toStoryboard),
+    downloads(video),
+  );
+}
+
+function reuse(video) {
+  window.vidgen.send({ action: "reuse", video: video.id });
+  go("create");
+}
+
+function downloads(video) {
+  const names = Object.keys(video.variants).filter((name) => !name.startsWith("clip-"));
+  return h(
+    "details",
+    { class: "vg-menu" },
+    h("summary", { class: "vg-button" }, "Download"),
+    h(
+      "ul",
+      {},
+      names.map((name) =>
+        h("li", {}, h("a", { href: content(video.id, name), download: "" }, name.replace("_", " "))),
+      ),
+    ),
+  );
+}
+
+/** Return chips of what was decided: seed, size, and every adjustment. */
+export function chipsOf(video) {
+  const copy = async () => {
+    await navigator.clipboard?.writeText(String(video.seed));
+    tell(`Seed ${video.seed} is copied.`);
+  };
+  return h(
+    "ul",
+    { class: "vg-chips" },
+    h("li", {}, h("button", { type: "button", class: "vg-chip", click: copy, title: "Copy" }, `seed ${video.seed}`)),
+    h("li", { class: "vg-chip" }, `${video.size.replace("x", "×")}`),
+    h("li", { class: "vg-chip" }, `${video.num_frames} frames, ${video.fps} fps`),
+    video.request?.attention && h("li", { class: "vg-chip" }, video.request.attention),
+    video.usage?.gpu_seconds && h("li", { class: "vg-chip" }, `made in ${Math.round(video.usage.gpu_seconds)} s`),
+    video.adjustments.map((item) =>
+      h(
+        "li",
+        { class: "vg-chip vg-adjusted", title: String(item.why) },
+        `${item.field}: ${item.asked} → ${item.used}`,
+        h("span", { class: "vg-hidden" }, ` because ${item.why}`),
+      ),
+    ),
+  );
+}

@@ -1,0 +1,232 @@
+/* Storyboard: a long video told card by card; a card is made anew without losing the others. */
+import { BUSY, ENDED, act, api, button, content, h, poll, post, remember, remembered, seconds, stateOf } from "./lib.js";
+import { driftStrip } from "./drift.js";
+import { growing } from "./growing.js";
+import { go, onPage } from "./routing.js";
+import { storyForm } from "./story_form.js";
+import { etaOf } from "./live.js";
+import "./player.js";
+
+class Board extends HTMLElement {
+  connectedCallback() {
+    this.schema = JSON.parse(this.getAttribute("schema"));
+    this.settings = remembered("board.settings", {});
+    this.chosen = h("select", { "aria-label": "Storyboard", change: () => this.choose(this.chosen.value) });
+    this.cards = h("ol", { class: "vg-cards" });
+    this.foot = h("div", { class: "vg-story-foot" });
+    this.said = h("p", { class: "vg-quiet", "aria-live": "polite" });
+    this.film = h("div", { class: "vg-twocol" });
+    this.replaceChildren(
+      h("div", { class: "vg-bar" }, h("h1", {}, "Storyboard"), this.chosen,
+        button("New", () => { remember("board.new", [blank()]); this.choose(""); })),
+      this.cards, this.foot, this.said, this.film);
+    onPage("storyboard", (id) => this.enter(id));
+    this.wake = poll(this, () => this.look());
+  }
+
+  choose(id) {
+    remember("board.open", id || null);
+    if (location.hash === `#storyboard${id ? `/${id}` : ""}`) this.enter(id);
+    else go("storyboard", id);
+  }
+
+  enter(id) {
+    const open = id || remembered("board.open");
+    this.current = open || null;
+    this.shown = "";
+    this.playing = "";
+    this.film.replaceChildren();
+    if (!this.current) this.draft();
+    this.wake?.();
+    this.list();
+  }
+
+  async list() {
+    const found = await api("storyboards?limit=30").catch(() => ({ data: [] }));
+    const names = found.data.map((board) => [board.id, (board.title || board.story.shots[0].prompt).slice(0, 48)]);
+    if (this.current && !names.some(([id]) => id === this.current)) names.unshift([this.current, "An earlier take"]);
+    this.chosen.replaceChildren(...[["", "Draft"], ...names].map(([value, text]) => h("option", { value, selected: value === (this.current ?? "") }, text)));
+  }
+
+  // A draft: cards that only this browser knows
+  draft() {
+    this.shots = remembered("board.new", []);
+    if (!this.shots.length) this.shots = [blank()];
+    this.draw();
+  }
+
+  save() {
+    remember("board.new", this.shots);
+    remember("board.settings", this.settings);
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.estimate(), 500);
+  }
+
+  draw() {
+    this.cards.replaceChildren(...this.shots.map((shot, k) => this.draftCard(shot, k)));
+    this.foot.replaceChildren(
+      h("div", { class: "vg-row" },
+        button("Add a shot", () => this.edit(() => this.shots.push(blank()))),
+        button("Render", (event) => act(event.currentTarget, () => this.render()), { class: "vg-button vg-main", id: "render-board" })),
+      storyForm(this.schema, this.settings, () => this.save()));
+    this.save();
+  }
+
+  edit(change) {
+    change();
+    this.draw();
+  }
+
+  draftCard(shot, k) {
+    const move = (by) => () => this.edit(() => this.shots.splice(k + by, 0, ...this.shots.splice(k, 1)));
+    return h("li", { class: "vg-card vg-shot" },
+      h("div", { class: "vg-row vg-between" }, h("b", {}, `Shot ${k + 1}`), h("div", { class: "vg-row" },
+        button("←", move(-1), { disabled: k === 0, "aria-label": `Move shot ${k + 1} forward` }),
+        button("→", move(1), { disabled: k === this.shots.length - 1, "aria-label": `Move shot ${k + 1} back` }))),
+      ...this.fields(shot, k, () => this.save()),
+      h("div", { class: "vg-row" },
+        button("Duplicate", () => this.edit(() => this.shots.splice(k + 1, 0, { ...shot }))),
+        button("Remove", () => this.edit(() => this.shots.splice(k, 1)), { disabled: this.shots.length === 1, class: "vg-button vg-danger" })));
+  }
+
+  fields(shot, k, changed) {
+    const put = (name, read = (text) => text) => (event) => {
+      const value = read(event.target.value.trim());
+      if (value === null || value === "") delete shot[name];
+      else shot[name] = value;
+      changed();
+    };
+    const number = (text) => (text === "" ? null : Number(text));
+    const follows = this.schema.$defs.Shot.properties.transition.anyOf[0].enum;
+    return [
+      h("label", { for: `prompt-${k}` }, "What it shows"),
+      h("textarea", { id: `prompt-${k}`, input: put("prompt") }, shot.prompt ?? ""),
+      h("div", { class: "vg-two" },
+        h("label", {}, "Seconds", h("input", { type: "number", min: 0.1, step: "any", value: String(shot.seconds ?? 1), input: put("seconds", number) })),
+        h("label", {}, "Seed", h("input", { type: "text", inputmode: "numeric", value: String(shot.seed ?? ""), placeholder: "drawn", input: put("seed", number) }))),
+      k > 0 && h("label", {}, "Follows by ", h("select", { change: put("transition") },
+        ["", ...follows].map((word) => h("option", { value: word, selected: word === (shot.transition ?? "") }, word || "as it fits")))),
+    ].filter(Boolean);
+  }
+
+  story() {
+    const shots = this.shots.map((shot) => Object.fromEntries(Object.entries(shot).filter(([, value]) => value !== null && value !== "")));
+    const parts = Object.entries(this.settings).filter(([, value]) => typeof value !== "object" || Object.keys(value).length);
+    return { shots, ...Object.fromEntries(parts) };
+  }
+
+  async estimate() {
+    if (this.current || !this.shots.every((shot) => shot.prompt)) return (this.said.textContent = this.current ? this.said.textContent : "Write what each shot shows.");
+    try {
+      const found = await api("videos/estimate", { method: "POST", data: { story: this.story() } });
+      const cost = found.estimate.seconds;
+      const notes = found.adjustments.map((item) => `${item.field}: ${item.asked} → ${item.used}, ${item.why}`);
+      this.said.textContent = `${found.num_clips} clips, ${found.num_frames} frames = ${found.seconds.toFixed(2)} s; takes ${seconds(cost.low)} to ${seconds(cost.high)}. ${notes.join("; ")}`;
+    } catch (error) {
+      this.said.textContent = error.message;
+    }
+    return null;
+  }
+
+  async render() {
+    const made = await post("storyboards", this.story());
+    this.choose(made.id);
+  }
+
+  // A storyboard of the server
+  async look() {
+    if (!this.current) return 3000;
+    let board;
+    try {
+      board = await api(`storyboards/${this.current}`);
+    } catch (error) {
+      if (error.status === 404 || error.status === 410) this.choose("");
+      throw error;
+    }
+    const { video } = board;
+    this.board = board;
+    this.said.textContent = [stateOf(video), etaOf(video), video.error?.message].filter(Boolean).join(" · ");
+    const form = JSON.stringify([board.id, video.state, board.cards.map((card) => card.state)]);
+    if (form !== this.shown && !this.cards.contains(document.activeElement?.closest("textarea, input"))) {
+      this.shown = form;
+      this.drawBoard(board);
+    }
+    this.play(video);
+    return ENDED.includes(video.state) ? 4000 : 1000;
+  }
+
+  drawBoard(board) {
+    this.cards.replaceChildren(...board.cards.map((card) => this.card(board, card)));
+    const ended = ENDED.includes(board.video.state);
+    this.foot.replaceChildren(h("div", { class: "vg-row" },
+      board.stale.length > 0 && button(`Render ${board.stale.length} stale cards`, (event) => act(event.currentTarget, async () =>
+        this.choose((await post(`storyboards/${board.id}/render`)).id)), { class: "vg-button vg-main", disabled: !ended }),
+      !ended && button("Stop and keep", (event) => act(event.currentTarget, () => post(`videos/${board.video.id}/cancel`))),
+      ended && board.video.state !== "completed" && button("Go on", (event) => act(event.currentTarget, () => post(`videos/${board.video.id}/resume`))),
+      board.parent && button("Earlier take", () => this.choose(board.parent)),
+      button("Copy as a draft", () => {
+        remember("board.new", board.cards.map(({ prompt, seconds: long, seed, transition }) => ({ prompt, seconds: long, seed, transition })));
+        this.choose("");
+      })));
+  }
+
+  card(board, card) {
+    const shot = { prompt: card.prompt, seconds: card.seconds, transition: card.transition };
+    const state = { made: "completed", making: "running", waiting: "queued", failed: "failed", stale: "stale" }[card.state];
+    const film = card.state === "made" || card.state === "stale"
+      ? h("video", { class: "vg-film", src: card.clips.length ? content(card.video, `clip-${card.clips[0]}`) : null, muted: true, loop: true, playsinline: true, preload: "metadata", "aria-label": `Shot ${card.index + 1}`, pointerenter: (event) => event.target.play(), pointerleave: (event) => event.target.pause() })
+      : h("div", { class: "vg-film", "aria-hidden": "true" });
+    const reroll = async (rest) => {
+      const changes = Object.fromEntries(Object.entries(shot).filter(([name, value]) => value !== undefined && value !== null && value !== card[name]));
+      this.choose((await post(`storyboards/${board.id}/cards/${card.index}/reroll`, { ...changes, rest })).id);
+    };
+    const ended = ENDED.includes(board.video.state);
+    return h("li", { class: `vg-card vg-shot${card.state === "stale" ? " vg-isstale" : ""}`, "data-card": String(card.index), "data-state": card.state },
+      h("div", { class: "vg-row vg-between" }, h("b", {}, `Shot ${card.index + 1}`), h("span", { class: `vg-badge vg-${state}` }, card.state)),
+      film, ...this.fields(shot, card.index, () => {}).map((part, k) => (k === 2 ? withSeed(part, card) : part)),
+      h("div", { class: "vg-row" },
+        button("Re-roll", (event) => act(event.currentTarget, () => reroll("stale")), { disabled: !ended, title: "Make this card anew; later cards stay and become stale" }),
+        button("Re-roll this and the rest", (event) => act(event.currentTarget, () => reroll("render")), { disabled: !ended, title: "Make this card and all later ones anew" })));
+  }
+
+  play(video) {
+    const open = !ENDED.includes(video.state);
+    const form = `${video.id}:${open ? "open" : video.state}:${video.clips_completed > 0}`;
+    if (form === this.playing) return;
+    this.playing = form;
+    const parts = [];
+    if (open && video.clips_completed > 0) parts.push(h("div", { class: "vg-stage" }, growing(video)));
+    if (!open && video.variants.video) {
+      const player = h("vidgen-player");
+      player.show(video);
+      parts.push(h("div", { class: "vg-stage" }, player));
+      const drift = video.report?.drift;
+      if (drift) parts.push(driftStrip(drift, (frame) => this.seam(player, frame)));
+    }
+    if (BUSY.includes(video.state)) parts.push(h("p", { class: "vg-quiet" }, "Playing goes on with each clip that is made."));
+    this.film.replaceChildren(...parts);
+  }
+
+  /** Play eight frames on both sides of a seam. */
+  seam(player, frame) {
+    const media = player.media;
+    media.currentTime = Math.max(0, (frame - 8 + 0.5) / player.fps);
+    media.play();
+    clearInterval(this.until);
+    this.until = setInterval(() => {
+      if (media.currentTime < (frame + 8) / player.fps && !media.paused) return;
+      media.pause();
+      clearInterval(this.until);
+    }, 30);
+  }
+}
+
+const blank = () => ({ prompt: "", seconds: 1 });
+
+function withSeed(part, card) {
+  const box = part.querySelectorAll("input")[1];
+  if (box) box.placeholder = card.seed ?? "drawn anew";
+  return part;
+}
+
+customElements.define("vidgen-storyboard", Board);

@@ -1,0 +1,177 @@
+/* Compare: two to four clips on one clock, side by side, wiped or subtracted. */
+import { ENDED, act, api, badge, button, content, h, poll, remember, remembered, seconds, stateOf, titleOf } from "./lib.js";
+import { Clock } from "./clock.js";
+import { denseAgainstTopK } from "./actions.js";
+import { flat, text } from "./detail.js";
+import { go, onPage } from "./routing.js";
+
+const MOST = 4;
+const MODES = [["side", "Side by side"], ["wipe", "Wipe"], ["difference", "Difference ×4"]];
+
+class Compare extends HTMLElement {
+  connectedCallback() {
+    this.ids = [];
+    this.mode = "side";
+    this.add = h("select", { "aria-label": "Add a clip", change: () => this.choose([...this.ids, this.add.value]) });
+    this.body = h("div");
+    this.replaceChildren(
+      h("div", { class: "vg-bar" }, h("h1", {}, "Compare"), this.add,
+        button("Dense against top-k at this seed", (event) => act(event.currentTarget, () => denseAgainstTopK(this.videos[0])), { id: "dense-topk", disabled: true })),
+      this.body);
+    onPage("compare", (ids) => this.enter(ids ? ids.split(",") : remembered("compare", [])));
+    this.wake = poll(this, () => this.look());
+  }
+
+  choose(ids) {
+    const kept = [...new Set(ids.filter(Boolean))].slice(0, MOST);
+    remember("compare", kept);
+    go("compare", kept.join(","));
+  }
+
+  enter(ids) {
+    this.ids = ids.slice(0, MOST);
+    remember("compare", this.ids);
+    this.form = "";
+    this.wake?.();
+  }
+
+  async look() {
+    const recent = await api("videos?limit=30&state=completed");
+    const options = recent.data.filter((video) => !this.ids.includes(video.id)).map((video) => [video.id, `${titleOf(video).slice(0, 44)} · ${video.seed}`]);
+    const list = JSON.stringify(options);
+    if (list !== this.list && document.activeElement !== this.add) {
+      this.list = list;
+      this.add.replaceChildren(h("option", { value: "" }, "Add a clip…"), ...options.map(([value, name]) => h("option", { value }, name)));
+    }
+    this.videos = await Promise.all(this.ids.map((id) => api(`videos/${encodeURIComponent(id)}`)));
+    const clip = this.videos[0];
+    this.querySelector("#dense-topk").disabled = !(clip?.kind === "clip" && clip.request);
+    const ready = this.videos.every((video) => ENDED.includes(video.state));
+    const form = JSON.stringify([this.mode, this.videos.map((video) => [video.id, ready ? video.state : stateOf(video)])]);
+    if (form !== this.form) {
+      this.form = form;
+      this.draw(ready);
+    }
+    return ready ? 4000 : 1000;
+  }
+
+  draw(ready) {
+    this.clock?.stop();
+    this.clock = null;
+    const playable = this.videos.filter((video) => video.variants.video);
+    if (!this.videos.length) {
+      this.body.replaceChildren(h("p", { class: "vg-card vg-quiet" }, "Choose two to four clips: here, or with “Compare with…” beside any clip."));
+    } else if (!ready) {
+      this.body.replaceChildren(h("div", { class: "vg-players" }, this.videos.map((video) => h("figure", { class: "vg-card" },
+        h("figcaption", {}, this.nameOf(video)), badge(video), h("progress", { max: 100, value: video.progress, "aria-label": "Progress" }), h("p", { class: "vg-quiet" }, stateOf(video))))));
+    } else {
+      this.films = playable.map((video) => h("video", { src: content(video.id), muted: true, playsinline: true, preload: "auto", "data-video": video.id, "aria-label": this.nameOf(video) }));
+      this.body.replaceChildren(this.stage(playable), this.control(), this.settings(), this.figures());
+      this.run(playable);
+    }
+  }
+
+  nameOf(video) {
+    return `${video.request?.attention ?? "model's own"} attention · ${titleOf(video).slice(0, 60)}`;
+  }
+
+  stage(videos) {
+    const two = this.films.length > 1;
+    const [first, second] = this.films;
+    if (this.mode === "side" || !two) {
+      return h("div", { class: "vg-players" }, videos.map((video, k) => h("figure", { class: "vg-card" }, this.films[k],
+        h("figcaption", {}, this.nameOf(video)), h("div", { class: "vg-row" }, badge(video),
+          button("Remove", () => this.choose(this.ids.filter((id) => id !== video.id)), { "aria-label": `Remove clip ${k + 1}` })))));
+    }
+    if (this.mode === "difference") {
+      this.canvas = h("canvas", { role: "img", "aria-label": "Difference of the first two clips, four times as strong" });
+      return h("div", { class: "vg-wipe" }, this.canvas, h("div", { class: "vg-hidden" }, this.films));
+    }
+    second.classList.add("vg-over-it");
+    this.edge = h("div", { class: "vg-edge" });
+    return h("div", { class: "vg-wipe" }, first, second, this.edge, h("div", { class: "vg-hidden" }, this.films.slice(2)));
+  }
+
+  control() {
+    this.play = button("Play", () => this.toggle(), { class: "vg-button vg-main", id: "compare-play" });
+    this.range = h("input", { type: "range", min: 0, value: "0", "aria-label": "Frame", input: () => { this.halt(); this.clock.seek(Number(this.range.value)); } });
+    this.place = h("output", {});
+    this.wipe = h("input", { type: "range", min: "0", max: "100", value: "50", "aria-label": "Wipe", input: () => this.cut() });
+    return h("section", { class: "vg-card", "aria-label": "Control" },
+      h("div", { class: "vg-control" }, this.play, this.range, this.place),
+      h("div", { class: "vg-row" },
+        button("◀ frame", () => { this.halt(); this.clock.seek(this.clock.frame - 1); }, { "aria-label": "One frame back" }),
+        button("frame ▶", () => { this.halt(); this.clock.seek(this.clock.frame + 1); }, { "aria-label": "One frame on" }),
+        MODES.map(([name, title]) => button(title, () => { this.mode = name; this.form = ""; this.wake(); }, { class: "vg-button vg-switch", "aria-pressed": String(this.mode === name), disabled: this.films.length < 2 && name !== "side" }))),
+      this.mode === "wipe" && this.films.length > 1 && h("div", { class: "vg-control" }, h("span", { class: "vg-quiet" }, "Wipe"), this.wipe));
+  }
+
+  halt() {
+    if (this.clock.playing) this.toggle();
+  }
+
+  toggle() {
+    if (this.clock.playing) this.clock.pause();
+    else this.clock.play();
+    this.play.textContent = this.clock.playing ? "Pause" : "Play";
+  }
+
+  cut() {
+    if (this.mode !== "wipe" || this.films.length < 2) return;
+    this.films[1].style.clipPath = `inset(0 0 0 ${this.wipe.value}%)`;
+    this.edge.style.left = `${this.wipe.value}%`;
+  }
+
+  run(videos) {
+    const [up, down = "1"] = videos[0].fps.split("/");
+    const frames = Math.min(...videos.map((video) => video.num_frames));
+    this.range.max = frames - 1;
+    this.clock = new Clock(this.films, Number(up) / Number(down), frames, (frame) => {
+      this.place.textContent = `frame ${frame + 1} of ${frames}`;
+      if (document.activeElement !== this.range) this.range.value = frame;
+      if (this.mode === "difference") this.subtract();
+    });
+    this.cut();
+  }
+
+  subtract() {
+    const [first, second] = this.films;
+    const { canvas } = this;
+    if (!canvas?.isConnected || !second?.videoWidth || !first.videoWidth) return;
+    if (canvas.width !== first.videoWidth) [canvas.width, canvas.height] = [first.videoWidth, first.videoHeight];
+    const paint = canvas.getContext("2d");
+    paint.globalCompositeOperation = "source-over";
+    paint.drawImage(first, 0, 0, canvas.width, canvas.height);
+    paint.globalCompositeOperation = "difference";
+    paint.drawImage(second, 0, 0, canvas.width, canvas.height);
+    paint.globalCompositeOperation = "lighter";
+    for (const _ of [1, 2]) paint.drawImage(canvas, 0, 0);
+  }
+
+  settings() {
+    const found = this.videos.map(flat);
+    const names = [...new Set(found.flatMap(Object.keys))].filter((name) => new Set(found.map((item) => text(item[name]))).size > 1);
+    return this.table("What differs", names.map((name) => [name, ...found.map((item) => text(item[name]))]), "All settings are the same.");
+  }
+
+  figures() {
+    const cost = (video) => (video.usage?.gpu_seconds ? seconds(video.usage.gpu_seconds) : "–");
+    return this.table("What it cost and gave", [
+      ["Work", ...this.videos.map(cost)],
+      ["Denoising", ...this.videos.map((video) => (video.usage?.stages?.denoise ? seconds(video.usage.stages.denoise) : "–"))],
+      ["Size", ...this.videos.map((video) => `${video.size.replace("x", "×")}, ${video.num_frames} frames`)],
+      ["Drift", ...this.videos.map((video) => video.report?.drift?.verdict?.overall ?? "–")],
+      ["Adjusted", ...this.videos.map((video) => video.adjustments.length)],
+    ]);
+  }
+
+  table(title, rows, otherwise = "") {
+    return h("section", { class: "vg-card", "aria-label": title }, h("h2", {}, title), rows.length
+      ? h("div", { class: "vg-scroll", tabindex: "0", role: "region", "aria-label": title }, h("table", { class: "vg-table" },
+        h("thead", {}, h("tr", {}, h("td", {}), this.videos.map((_, k) => h("th", { scope: "col" }, `Clip ${k + 1}`)))),
+        h("tbody", {}, rows.map(([name, ...cells]) => h("tr", {}, h("th", { scope: "row" }, name), cells.map((cell) => h("td", {}, cell)))))))
+      : h("p", { class: "vg-quiet" }, otherwise));
+  }
+}
+
+customElements.define("vidgen-compare", Compare);

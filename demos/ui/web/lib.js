@@ -1,0 +1,228 @@
+/* Helpers of all pages: elements, calls of the API, polling, words and figures. */
+
+export const API = "/ui/api/";
+export const ENDED = ["completed", "failed", "cancelled", "expired"];
+export const WAITING = ["queued", "held", "interrupted", "paused"];
+export const BUSY = ["assigned", "running", "retrying", "cancelling", "finalizing"];
+const SECONDS = 20000;
+
+/** Make an element; texts are text, never HTML. An attribute that is a function is a listener. */
+export function h(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (typeof value === "function") made.addEventListener(name, value);
+    else if (name in made && typeof value !== "string") made[name] = value;
+    else made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...children.flat(9).filter((child) => child !== null && child !== undefined && child !== false));
+  return made;
+}
+
+export const button = (text, press, more = {}) =>
+  h("button", { type: "button", class: "vg-button", click: press, ...more }, text);
+
+/** What the server said no to, in its own words. */
+export class Refused extends Error {
+  constructor(message, status) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** Call the API; return its JSON. A click's key makes a repeated call harmless. */
+export async function api(path, { method = "GET", data, body, click } = {}) {
+  const headers = {};
+  if (data !== undefined) headers["content-type"] = "application/json";
+  if (click) headers["idempotency-key"] = click;
+  let answer;
+  try {
+    answer = await fetch(API + path, {
+      method,
+      headers,
+      body: body ?? (data === undefined ? undefined : JSON.stringify(data)),
+      signal: body ? undefined : AbortSignal.timeout(SECONDS),
+    });
+  } catch {
+    throw new Refused("The server does not answer; is it running?", 0);
+  }
+  if (answer.status === 401) throw new Refused("Sign in first: reload this page.", 401);
+  const found = await answer.json().catch(() => null);
+  if (answer.ok) return found;
+  throw new Refused(found?.error?.message ?? `The server answered ${answer.status}.`, answer.status);
+}
+
+export const post = (path, data = {}) =>
+  api(path, { method: "POST", data, click: window.vidgen.key() });
+
+/** Send a file; return the upload. */
+export function upload(file) {
+  const form = new FormData();
+  form.append("file", file, file.name || "file");
+  return api("uploads", { method: "POST", body: form });
+}
+
+export const content = (id, variant = "video", more = "") =>
+  `${API}videos/${encodeURIComponent(id)}/content?variant=${variant}${more}`;
+
+/** Call `look` again and again while the element can be seen; it returns the next wait in ms. */
+export function poll(element, look) {
+  let timer = 0;
+  let running = false;
+  const round = async () => {
+    clearTimeout(timer);
+    if (running || !element.isConnected) return;
+    running = true;
+    let wait = 1000;
+    const seen = document.visibilityState === "visible" && element.getClientRects().length > 0;
+    try {
+      if (seen) wait = (await look()) ?? 2000;
+    } catch (error) {
+      wait = 2000;
+      if (!(error instanceof Refused)) console.error(error);
+    }
+    running = false;
+    timer = setTimeout(round, wait);
+  };
+  document.addEventListener("visibilitychange", round);
+  window.addEventListener("hashchange", () => setTimeout(round, 0));
+  round();
+  return round;
+}
+
+/** Run what a button does; show a refusal where the reader looks. */
+export async function act(element, work) {
+  if (element) element.disabled = true;
+  try {
+    return await work();
+  } catch (error) {
+    tell(error.message, true);
+    return null;
+  } finally {
+    if (element) element.disabled = false;
+  }
+}
+
+/** Show a sentence for a while. */
+export function tell(text, bad = false) {
+  document.querySelector(".vg-toast")?.remove();
+  const toast = h("div", { class: `vg-toast${bad ? " vg-bad" : ""}`, role: bad ? "alert" : "status" }, text);
+  document.querySelector(".gradio-container").append(toast);
+  setTimeout(() => toast.remove(), bad ? 9000 : 4000);
+}
+
+export function seconds(value) {
+  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  if (value < 10) return `${value.toFixed(1)} s`;
+  if (value < 90) return `${Math.round(value)} s`;
+  return value < 5400 ? `${Math.round(value / 60)} min` : `${(value / 3600).toFixed(1)} h`;
+}
+
+export function bytes(value) {
+  if (value === null || value === undefined) return "–";
+  const names = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let step = 0;
+  while (value >= 1000 && step < 4) [value, step] = [value / 1024, step + 1];
+  return `${value >= 10 || step === 0 ? Math.round(value) : value.toFixed(1)} ${names[step]}`;
+}
+
+export function ago(at) {
+  const past = Date.now() / 1000 - at;
+  if (past < 60) return "just now";
+  if (past < 3600) return `${Math.floor(past / 60)} min ago`;
+  return past < 86400 ? `${Math.floor(past / 3600)} h ago` : new Date(at * 1000).toLocaleDateString();
+}
+
+const STATES = {
+  queued: "Waits",
+  held: "Held",
+  assigned: "Prepares",
+  running: "Runs",
+  retrying: "Makes a clip again",
+  cancelling: "Stops after this step",
+  finalizing: "Writes the files",
+  interrupted: "Waits for another worker",
+  paused: "Paused",
+  completed: "Done",
+  failed: "Failed",
+  cancelled: "Stopped",
+  expired: "Expired",
+};
+const PHASES = { encode: "Reads the prompt", condition: "Reads the inputs", denoise: "Denoises", decode: "Decodes" };
+
+/** Say in words where a job is. */
+export function stateOf(video) {
+  const parts = [STATES[video.state] ?? video.state];
+  if (video.state === "held" && video.hold_reason) parts.push(video.hold_reason);
+  if (video.state === "queued" && video.queue_position) parts.push(`place ${video.queue_position}`);
+  if (BUSY.includes(video.state) && video.phase) parts[0] = PHASES[video.phase] ?? parts[0];
+  if (BUSY.includes(video.state) && video.step && video.steps) parts.push(`step ${video.step} of ${video.steps}`);
+  if (video.clips > 1) parts.push(`${video.clips_completed} of ${video.clips} clips`);
+  return parts.join(" · ");
+}
+
+export const badge = (video) =>
+  h("span", { class: `vg-badge vg-${video.state}` }, STATES[video.state] ?? video.state);
+
+/** Return what a job is called: its title, or its first shot and how many follow. */
+export function titleOf(video) {
+  const [first, ...shots] = (video.prompt ?? video.id).split("\n");
+  return video.title || (shots.length ? `${first} + ${shots.length} more shots` : first);
+}
+
+/** Return a remembered value; what a browser remembers are ids and drafts. */
+export function remembered(name, otherwise = null) {
+  try {
+    return JSON.parse(localStorage.getItem(`vidgen.${name}`)) ?? otherwise;
+  } catch {
+    return otherwise;
+  }
+}
+
+export function remember(name, value) {
+  try {
+    localStorage.setItem(`vidgen.${name}`, JSON.stringify(value));
+  } catch {
+    /* private windows may forbid it; nothing depends on it */
+  }
+}
+
+/** Ask for some texts in a dialog; return them by name, null when it is closed. */
+export function ask(title, fields, go = "OK") {
+  return new Promise((resolve) => {
+    const inputs = fields.map(({ name, label, value = "", type = "text", rows }) => [
+      name,
+      rows
+        ? h("textarea", { id: `ask-${name}`, rows: String(rows) }, String(value))
+        : h("input", { id: `ask-${name}`, type, value: String(value) }),
+      label,
+    ]);
+    const done = (found) => {
+      dialog.remove();
+      resolve(found);
+    };
+    const dialog = h(
+      "dialog",
+      { class: "vg-dialog", "aria-label": title, close: () => done(null) },
+      h(
+        "form",
+        {
+          submit: (event) => {
+            event.preventDefault();
+            done(Object.fromEntries(inputs.map(([name, input]) => [name, input.value.trim()])));
+          },
+        },
+        h("h2", {}, title),
+        inputs.map(([name, input, label]) => [h("label", { for: `ask-${name}` }, label), input]),
+        h(
+          "div",
+          { class: "vg-row" },
+          h("button", { class: "vg-button vg-main" }, go),
+          button("Cancel", () => dialog.close()),
+        ),
+      ),
+    );
+    document.querySelector(".gradio-container").append(dialog);
+    dialog.showModal();
+  });
+}

@@ -1,0 +1,131 @@
+/* Library: everything that was made, to be found again. */
+import { act, api, ago, badge, button, content, h, poll, post, titleOf } from "./lib.js";
+import { Detail } from "./detail.js";
+import { go, onPage } from "./routing.js";
+
+const PAGE = 24;
+const KINDS = [["", "Finished"], ["open", "Not finished"], ["trash", "Trash"]];
+const UNFINISHED = ["failed", "cancelled", "expired", "paused", "running", "queued", "held"];
+
+class Library extends HTMLElement {
+  connectedCallback() {
+    this.items = [];
+    this.more = false;
+    this.grid = h("ul", { class: "vg-library" });
+    this.empty = h("p", { class: "vg-card vg-quiet", hidden: true }, "Nothing here. Make a clip, or loosen the filters.");
+    this.next = button("Show more", (event) => act(event.currentTarget, () => this.load(true)), { hidden: true });
+    this.panel = new Detail((video) => this.changed(video));
+    this.replaceChildren(
+      h("div", { class: "vg-bar" }, h("h1", {}, "Library"), this.filters()),
+      h("div", { class: "vg-split" }, h("div", {}, this.grid, this.empty, this.next), this.panel),
+    );
+    this.refresh = poll(this, async () => {
+      await this.fresh();
+      return 4000;
+    });
+    onPage("library", (id) => this.panel.open(id || null));
+  }
+
+  filters() {
+    const later = () => {
+      clearTimeout(this.timer);
+      this.timer = setTimeout(() => act(null, () => this.load()), 250);
+    };
+    const field = (label, input) => h("label", {}, h("span", { class: "vg-hidden" }, label), input);
+    this.text = h("input", { type: "search", placeholder: "Search prompts", "aria-label": "Search prompts", input: later });
+    this.kind = h("select", { change: later }, KINDS.map(([value, text]) => h("option", { value }, text)));
+    this.star = h("input", { type: "checkbox", change: later });
+    this.tag = h("input", { type: "text", placeholder: "Tag", size: 8, input: later });
+    this.seed = h("input", { type: "text", inputmode: "numeric", placeholder: "Seed", size: 8, input: later });
+    this.model = h("input", { type: "text", placeholder: "Model", size: 12, input: later });
+    this.since = h("input", { type: "date", change: later });
+    return h("form", { class: "vg-row vg-filters", role: "search", submit: (event) => event.preventDefault() },
+      field("Search prompts", this.text), field("Show", this.kind),
+      h("label", { class: "vg-check" }, this.star, "Starred"),
+      field("Tag", this.tag), field("Seed", this.seed), field("Model", this.model), field("Made since", this.since));
+  }
+
+  query() {
+    const asked = new URLSearchParams({ limit: String(PAGE) });
+    const put = (name, value) => value && asked.append(name, value);
+    put("text", this.text.value.trim());
+    put("tag", this.tag.value.trim());
+    put("model", this.model.value.trim());
+    put("seed", this.seed.value.trim());
+    put("since", this.since.value && String(new Date(this.since.value) / 1000));
+    put("starred", this.star.checked && "true");
+    if (this.kind.value === "trash") put("trashed", "true");
+    else (this.kind.value === "open" ? UNFINISHED : ["completed"]).forEach((state) => put("state", state));
+    return asked;
+  }
+
+  async load(further = false) {
+    const asked = this.query();
+    if (further) asked.append("after", this.items.at(-1).id);
+    const found = await api(`videos?${asked}`);
+    this.items = further ? [...this.items, ...found.data] : found.data;
+    this.more = found.has_more;
+    this.draw();
+  }
+
+  /** Look for new ones while the reader is at the top of the list. */
+  async fresh() {
+    if (this.items.length > PAGE || this.grid.contains(document.activeElement)) return;
+    await this.load();
+  }
+
+  draw() {
+    const form = JSON.stringify(this.items.map((video) => [video.id, video.state, video.starred, video.title, video.tags, video.trashed_at]));
+    if (form !== this.form) {
+      this.form = form;
+      this.grid.replaceChildren(...this.items.map((video) => this.card(video)));
+    }
+    this.empty.hidden = this.items.length > 0;
+    this.next.hidden = !this.more;
+  }
+
+  card(video) {
+    const frame = h("div", { class: "vg-frame-box" }, picture(video));
+    const star = button(video.starred ? "★" : "☆", (event) => act(event.currentTarget, async () =>
+      this.changed(await post(`videos/${video.id}/annotate`, { starred: !video.starred }))),
+      { class: "vg-star", "aria-pressed": String(video.starred), "aria-label": `Star: ${titleOf(video).slice(0, 60)}` });
+    const made = h("li", { class: "vg-item", "data-job": video.id },
+      h("button", { type: "button", class: "vg-open", click: () => go("library", video.id) }, frame,
+        h("span", { class: "vg-name" }, titleOf(video))),
+      h("div", { class: "vg-meta" }, star, video.state === "completed" ? h("span", {}, `${Number(video.seconds).toFixed(1)} s`) : badge(video),
+        h("span", {}, ago(video.created_at)), video.tags.map((tag) => h("span", { class: "vg-tag" }, tag))));
+    hover(made, frame, video);
+    return made;
+  }
+
+  changed(video) {
+    const at = this.items.findIndex((item) => item.id === video.id);
+    if (at >= 0 && !video.deleted) this.items[at] = video;
+    if (video.deleted) go("library");
+    this.draw();
+    act(null, () => this.load());
+    if (!video.deleted && this.panel.video?.id === video.id) this.panel.draw(video);
+  }
+}
+
+function picture(video) {
+  if (!video.variants?.thumbnail) return h("div", { class: "vg-none", "aria-hidden": "true" });
+  return h("img", { src: content(video.id, "thumbnail"), alt: "", loading: "lazy" });
+}
+
+/** Play a clip in its card while the pointer or the focus is on it. */
+function hover(card, frame, video) {
+  if (video.state !== "completed" || !video.variants.video) return;
+  const start = () => {
+    if (frame.querySelector("video")) return;
+    const film = h("video", { src: content(video.id), muted: true, loop: true, autoplay: true, playsinline: true, "aria-hidden": "true" });
+    frame.append(film);
+  };
+  const stop = () => frame.querySelector("video")?.remove();
+  card.addEventListener("pointerenter", start);
+  card.addEventListener("pointerleave", stop);
+  card.addEventListener("focusin", start);
+  card.addEventListener("focusout", stop);
+}
+
+customElements.define("vidgen-library", Library);

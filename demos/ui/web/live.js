@@ -1,0 +1,185 @@
+/* Live: the job that runs now or ran last, from its first step to the player. */
+import { BUSY, ENDED, act, api, button, content, h, poll, post, remember, remembered, seconds, stateOf, titleOf } from "./lib.js";
+import { actionsOf, chipsOf } from "./actions.js";
+import { growing } from "./growing.js";
+import "./player.js";
+
+const OPEN = [...BUSY, "interrupted", "queued", "held", "paused"];
+
+export class Live extends HTMLElement {
+  connectedCallback() {
+    this.job = null;
+    this.drawn = "";
+    this.lost = false;
+    this.wake = poll(this, () => this.look());
+  }
+
+  follow(id) {
+    this.job = id;
+    this.drawn = "";
+    remember("last", id);
+    this.wake();
+  }
+
+  async look() {
+    if (!this.job) this.job = await this.find();
+    if (!this.job) return this.idle();
+    let video;
+    try {
+      video = await api(`videos/${this.job}`);
+    } catch (error) {
+      if (error.status === 404) {
+        remember("last", null);
+        this.job = null;
+        return 300;
+      }
+      this.sayLost(true);
+      throw error;
+    }
+    this.sayLost(false);
+    this.draw(video);
+    if (ENDED.includes(video.state)) return 3000;
+    return BUSY.includes(video.state) ? 700 : 1500;
+  }
+
+  /** Whatever runs comes first, then what waits, then the last job of this browser. */
+  async find() {
+    const query = OPEN.map((state) => `state=${state}`).join("&");
+    const { data } = await api(`videos?limit=20&${query}`);
+    const first = data.find((video) => BUSY.includes(video.state)) ?? data.at(-1);
+    return first?.id ?? remembered("last");
+  }
+
+  idle() {
+    if (this.drawn !== "idle") {
+      this.drawn = "idle";
+      this.replaceChildren(
+        h(
+          "section",
+          { class: "vg-card vg-empty", "aria-label": "Current job" },
+          h("div", { class: "vg-stage vg-blank", "aria-hidden": "true" }, "▶"),
+          h("p", {}, "Your clip appears here while it is made."),
+          h("p", { class: "vg-quiet" }, "Close the tab if you like: the job is the server's and goes on."),
+        ),
+      );
+    }
+    return 2000;
+  }
+
+  sayLost(lost) {
+    if (this.lost === lost) return;
+    this.lost = lost;
+    this.querySelector(".vg-lost")?.remove();
+    if (lost) {
+      this.prepend(h("p", { class: "vg-problem vg-lost", role: "status" },
+        "The server does not answer. The job is safe; this page goes on when the server is back."));
+    }
+  }
+
+  draw(video) {
+    const ended = ENDED.includes(video.state);
+    const form = `${video.id}:${ended ? video.state : "open"}:${video.run}`;
+    if (this.drawn !== form) {
+      this.drawn = form;
+      if (ended) this.drawEnd(video);
+      else this.drawOpen(video);
+    }
+    if (!ended) this.update(video);
+  }
+
+  drawOpen(video) {
+    this.said = h("p", { class: "vg-state", "aria-live": "polite" });
+    this.bar = h("progress", { max: 100, value: 0, "aria-label": "Progress" });
+    this.eta = h("p", { class: "vg-quiet vg-eta" });
+    this.picture = h("img", { alt: "Preview of the clip as it is now", class: "vg-preview", hidden: true });
+    this.film = h("div");
+    this.playing = false;
+    this.step = "";
+    this.pause = button("Pause", (event) => act(event.currentTarget, () => this.toggle()));
+    const stop = button("Stop and keep", (event) => act(event.currentTarget, () => post(`videos/${video.id}/cancel`)), {
+      title: "Stop after this step; what is made of it stays",
+    });
+    const drop = button("Discard", (event) => act(event.currentTarget, () => api(`videos/${video.id}`, { method: "DELETE" })), {
+      class: "vg-button vg-danger",
+    });
+    this.replaceChildren(
+      h(
+        "section",
+        { class: "vg-card vg-live", "aria-label": "Current job", "data-job": video.id },
+        h("div", { class: "vg-stage" }, h("span", { class: "vg-pulse", "aria-hidden": "true" }), this.picture, this.film),
+        h("h2", { class: "vg-prompt" }, titleOf(video)),
+        this.said,
+        this.bar,
+        this.eta,
+        h("div", { class: "vg-row" }, this.pause, stop, drop),
+        chipsOf(video),
+      ),
+    );
+  }
+
+  update(video) {
+    this.video = video;
+    this.said.textContent = stateOf(video);
+    this.bar.value = video.progress;
+    this.pause.textContent = video.state === "paused" ? "Resume" : "Pause";
+    this.eta.textContent = etaOf(video);
+    const step = `${video.clips_completed}/${video.step}`;
+    if (BUSY.includes(video.state) && video.step && step !== this.step) {
+      this.step = step;
+      this.preview(video, step);
+    }
+    if (video.kind === "chain" && video.clips_completed > 0 && !this.playing) {
+      this.playing = true;
+      this.film.replaceChildren(growing(video));
+    }
+  }
+
+  /** Bring the next preview behind the one that is shown, so that nothing flickers. */
+  preview(video, step) {
+    const next = new Image();
+    next.onload = () => {
+      this.picture.src = next.src;
+      this.picture.hidden = false;
+      this.picture.style.aspectRatio = `${video.width} / ${video.height}`;
+    };
+    next.src = content(video.id, "preview", `&step=${encodeURIComponent(step)}`);
+  }
+
+  async toggle() {
+    await post(`videos/${this.video.id}/${this.video.state === "paused" ? "resume" : "pause"}`);
+    this.wake();
+  }
+
+  drawEnd(video) {
+    const stage = h("div", { class: "vg-stage" });
+    if (video.state === "completed" && video.variants.video) {
+      const player = h("vidgen-player");
+      player.show(video);
+      stage.append(player);
+      player.media.play().catch(() => {});
+    } else {
+      const why = video.error ? video.error.message : `${stateOf(video)}. Nothing more is made of it.`;
+      stage.append(h("p", { class: "vg-problem", role: "status" }, why));
+    }
+    const changed = (job) => (job?.deleted ? this.look() : this.follow(video.id));
+    this.replaceChildren(
+      h(
+        "section",
+        { class: "vg-card vg-live", "aria-label": "Current job", "data-job": video.id },
+        stage,
+        h("h2", { class: "vg-prompt" }, titleOf(video)),
+        h("p", { class: "vg-state" }, stateOf(video)),
+        chipsOf(video),
+        actionsOf(video, changed),
+      ),
+    );
+  }
+}
+
+export function etaOf(video) {
+  if (!video.eta_s) return "";
+  const { p50, p90 } = video.eta_s;
+  return `Ready in about ${seconds(p50)}${p90 > p50 * 1.2 ? `, at most ${seconds(p90)}` : ""}`;
+}
+
+customElements.define("vidgen-live", Live);

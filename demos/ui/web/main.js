@@ -1,0 +1,50 @@
+/* Main: brings the pages to life and follows the address. */
+import { here } from "./routing.js";
+import { tell } from "./lib.js";
+import "./strip.js";
+import "./live.js";
+import "./drop.js";
+import "./starters.js";
+import "./queue.js";
+import "./library.js";
+import "./board.js";
+import "./compare.js";
+import "./system.js";
+
+/** Hints that the form does not spell out are its tooltips. */
+function hint() {
+  for (const field of document.querySelectorAll(".vg-field:not([title])")) {
+    const text = field.querySelector(".info-text")?.textContent;
+    if (text) field.title = text;
+  }
+}
+
+function show() {
+  const { page } = here();
+  document.documentElement.dataset.page = page;
+  document.title = page === "create" ? "Vidgen" : `Vidgen: ${page}`;
+  for (const link of document.querySelectorAll("[data-vg-page]")) {
+    if (link.dataset.vgPage === page) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+window.addEventListener("hashchange", show);
+new MutationObserver(() => {
+  if (document.querySelector("[data-vg-page]:not([data-vg-seen])")) {
+    document.querySelectorAll("[data-vg-page]").forEach((link) => (link.dataset.vgSeen = "1"));
+    show();
+  }
+  hint();
+}).observe(document.documentElement, { childList: true, subtree: true });
+show();
+
+document.addEventListener("click", async (event) => {
+  const copy = event.target.closest?.("[data-vg-copy]");
+  if (!copy) return;
+  const text = copy.closest("figure").querySelector("code").textContent;
+  await navigator.clipboard?.writeText(text);
+  tell(`${copy.dataset.vgCopy} is copied.`);
+});
+
+document.documentElement.lang = "en";

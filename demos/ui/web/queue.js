@@ -1,0 +1,137 @@
+/* Queue: what waits and runs, in order, and what ended lately with its reason in words. */
+import { BUSY, ENDED, WAITING, act, api, ago, badge, button, content, h, poll, post, stateOf, titleOf } from "./lib.js";
+import { etaOf } from "./live.js";
+import { follow } from "./actions.js";
+import { go } from "./routing.js";
+
+const MOST_PLACED = 40;
+
+class Queue extends HTMLElement {
+  connectedCallback() {
+    this.places = new Map();
+    this.open = h("tbody");
+    this.ended = h("tbody");
+    this.empty = h("p", { class: "vg-quiet" }, "Nothing waits and nothing runs.");
+    const head = (names) => h("thead", {}, h("tr", {}, names.map((name) => h("th", { scope: "col" }, name))));
+    this.replaceChildren(
+      h("div", { class: "vg-bar" },
+        h("h1", {}, "Queue"),
+        button("Pause all waiting", (event) => act(event.currentTarget, () => this.all("queued", "pause"))),
+        button("Resume all paused", (event) => act(event.currentTarget, () => this.all("paused", "resume")))),
+      h("section", { class: "vg-card", "aria-label": "Waiting and running" },
+        h("div", { class: "vg-scroll", tabindex: "0", role: "region", "aria-label": "Waiting and running jobs" },
+          h("table", { class: "vg-table vg-jobs" }, head(["", "Clip", "State", "Size", "Order", "Actions"]), this.open)),
+        this.empty),
+      h("section", { class: "vg-card", "aria-label": "Ended lately" },
+        h("h2", {}, "Ended lately"),
+        h("div", { class: "vg-scroll", tabindex: "0", role: "region", "aria-label": "Jobs that ended" },
+          h("table", { class: "vg-table vg-jobs" }, head(["", "Clip", "State", "What happened", "Actions"]), this.ended))),
+    );
+    this.wake = poll(this, () => this.look());
+  }
+
+  async look() {
+    const states = (names) => names.map((name) => `state=${name}`).join("&");
+    const [open, ended] = await Promise.all([
+      api(`videos?limit=100&${states([...BUSY, ...WAITING])}`),
+      api(`videos?limit=12&${states(ENDED)}`),
+    ]);
+    await this.place(open.data);
+    const rank = (video) => (BUSY.includes(video.state) ? 0 : this.places.get(video.id)?.queue_position ?? 1e6);
+    const rows = open.data.sort((a, b) => rank(a) - rank(b) || a.created_at - b.created_at);
+    this.fill(this.open, rows, (video, k) => this.row(video, rows, k));
+    this.fill(this.ended, ended.data, (video) => this.end(video));
+    this.empty.hidden = rows.length > 0;
+    return rows.length ? 1500 : 3000;
+  }
+
+  /** Places are asked for anew when the queue has changed. */
+  async place(videos) {
+    const waiting = videos.filter((video) => ["queued", "interrupted"].includes(video.state)).slice(-MOST_PLACED);
+    const form = JSON.stringify(videos.map((video) => [video.id, video.state, video.updated_at]));
+    if (form !== this.form) {
+      const found = await Promise.all(waiting.map((video) => api(`videos/${video.id}`).catch(() => null)));
+      this.places = new Map(found.filter(Boolean).map((video) => [video.id, video]));
+      this.form = form;
+    }
+    for (const video of waiting) Object.assign(video, this.placed(video.id));
+  }
+
+  placed(id) {
+    const found = this.places.get(id);
+    return found ? { queue_position: found.queue_position, eta_s: found.eta_s } : {};
+  }
+
+  /** Draw rows where they changed, and leave the focus where it was. */
+  fill(body, videos, draw) {
+    const form = JSON.stringify(videos.map((video) => [video.id, stateOf(video), video.progress, etaOf(video), video.prompt]));
+    if (body.form === form) return;
+    body.form = form;
+    const focus = body.contains(document.activeElement) ? document.activeElement.dataset.at : null;
+    body.replaceChildren(...videos.map(draw));
+    if (focus) body.querySelector(`[data-at="${focus}"]`)?.focus();
+  }
+
+  row(video, rows, k) {
+    const waits = video.state === "queued";
+    const does = (text, name, work, more = {}) =>
+      button(text, (event) => act(event.currentTarget, async () => { await work(); this.form = ""; this.wake(); }),
+        { "data-at": `${video.id}-${name}`, ...more });
+    const before = rows.slice(0, k).reverse().find((other) => other.state === "queued");
+    const after = rows.slice(k + 1).find((other) => other.state === "queued");
+    const move = (data) => () => post(`videos/${video.id}/move`, data);
+    const named = titleOf(video).slice(0, 60);
+    return h("tr", { "data-job": video.id },
+      h("td", {}, this.thumb(video)),
+      h("td", { class: "vg-name" }, h("button", { type: "button", class: "vg-link", click: () => follow(video) }, titleOf(video)),
+        h("div", { class: "vg-quiet" }, `${video.model} · ${ago(video.created_at)}${video.run ? " · gone on with after a break" : ""}`)),
+      h("td", {}, badge(video), h("div", { class: "vg-quiet" }, stateOf(video)),
+        BUSY.includes(video.state) && h("progress", { max: 100, value: video.progress, "aria-label": "Progress" }),
+        h("div", { class: "vg-quiet" }, etaOf(video))),
+      h("td", {}, `${video.size.replace("x", "×")}`, h("div", { class: "vg-quiet" }, `${video.num_frames} frames`)),
+      h("td", {}, waits ? h("div", { class: "vg-row" },
+        does("↑", "up", move({ before: before?.id }), { disabled: !before, "aria-label": `Move up: ${named}` }),
+        does("↓", "down", move({ after: after?.id }), { disabled: !after, "aria-label": `Move down: ${named}` }),
+        does("First", "first", move({ to: "first" }))) : "–"),
+      h("td", {}, h("div", { class: "vg-row" },
+        waits && video.kind === "clip" && does("Edit", "edit", async () => this.edit(video)),
+        video.state === "paused"
+          ? does("Resume", "resume", () => post(`videos/${video.id}/resume`))
+          : does("Pause", "pause", () => post(`videos/${video.id}/pause`)),
+        video.state === "held" && does("Release", "release", () => post(`videos/${video.id}/release`)),
+        does("Cancel", "cancel", () => post(`videos/${video.id}/cancel`), { class: "vg-button vg-danger" }))));
+  }
+
+  end(video) {
+    const text = video.error?.message ?? (video.state === "completed" ? `${video.num_frames} frames, ${Math.round(video.usage.gpu_seconds ?? 0)} s of work` : "Stopped by a person; what was made is kept.");
+    return h("tr", { "data-job": video.id },
+      h("td", {}, this.thumb(video)),
+      h("td", { class: "vg-name" }, h("button", { type: "button", class: "vg-link", click: () => follow(video) }, titleOf(video)),
+        h("div", { class: "vg-quiet" }, ago(video.completed_at ?? video.updated_at))),
+      h("td", {}, badge(video)),
+      h("td", { class: "vg-why" }, text),
+      h("td", {}, h("div", { class: "vg-row" },
+        video.state === "completed"
+          ? button("Open", () => go("library", video.id))
+          : button("Retry", (event) => act(event.currentTarget, async () => { await post(`videos/${video.id}/retry`); this.wake(); })),
+        video.kind === "clip" && video.request && button("Change and retry", () => { window.vidgen.send({ action: "reuse", video: video.id }); go("create"); }))));
+  }
+
+  thumb(video) {
+    const source = video.variants?.thumbnail ? content(video.id, "thumbnail") : BUSY.includes(video.state) && video.step ? content(video.id, "preview", `&step=${video.step}`) : null;
+    return source ? h("img", { class: "vg-thumb", src: source, alt: "", loading: "lazy" }) : h("div", { class: "vg-thumb", "aria-hidden": "true" });
+  }
+
+  edit(video) {
+    window.vidgen.send({ action: "edit", video: video.id });
+    go("create");
+  }
+
+  async all(state, action) {
+    const { data } = await api(`videos?limit=100&state=${state}`);
+    for (const video of data) await post(`videos/${video.id}/${action}`);
+    this.wake();
+  }
+}
+
+customElements.define("vidgen-queue", Queue);

@@ -1,0 +1,23 @@
+/* Routing: the page and what is open on it stand in the address, as #page/id. */
+
+export const PAGES = ["create", "storyboard", "queue", "library", "compare", "system"];
+
+/** Return where the address leads. */
+export function here() {
+  const [page, ...rest] = decodeURIComponent(location.hash.slice(1)).split("/");
+  return { page: PAGES.includes(page) ? page : "create", item: rest.join("/") };
+}
+
+export function go(page, item = "") {
+  location.hash = item ? `${page}/${item}` : page;
+}
+
+/** Call `show` now and whenever the address changes, with what is open on this page. */
+export function onPage(page, show) {
+  const look = () => {
+    const found = here();
+    if (found.page === page) show(found.item);
+  };
+  window.addEventListener("hashchange", look);
+  look();
+}

@@ -1,0 +1,64 @@
+"""Everyone can use it: axe finds nothing serious, nothing is too wide, keys suffice."""
+
+from typing import Any
+
+import pytest
+
+from tests.demos.site import Site
+
+pytestmark = pytest.mark.slow
+PAGES = ("create", "storyboard", "queue", "library", "compare", "system")
+LOOKS = [("light", 1440), ("dark", 390)]
+
+
+@pytest.fixture(scope="module")
+def filled(fake_site: Site) -> tuple[Site, list[str]]:
+    """Return a server with clips that ended in all ways, and one that waits."""
+    prompts = ("a fine one", "another; frames=12", "it fails; error@0=9")
+    made = [fake_site.post("videos", {"prompt": text})["id"] for text in prompts]
+    for video in made:
+        fake_site.ended(video)
+    fake_site.post("videos", {"prompt": "it waits", "hold": True})
+    return fake_site, made[:2]
+
+
+@pytest.mark.parametrize(("theme", "width"), LOOKS)
+def test_axe_finds_nothing_serious(
+    filled: tuple[Site, list[str]], open_page: Any, theme: str, width: int
+) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    site, (one, two) = filled
+    page = open_page(site, "create", width, theme)
+    found = {}
+    for place in (*PAGES, f"library/{one}", f"compare/{one},{two}"):
+        page.evaluate(f"location.hash = '{place}'")
+        page.wait_for_selector(
+            f"#page-{place.split('/')[0]} :is(h1, label) >> visible=true >> nth=0"
+        )
+        page.wait_for_timeout(2500)
+        results = axe.run(page).response["violations"]
+        serious = [
+            (item["id"], node["html"][:160])
+            for item in results if item["impact"] in ("serious", "critical")
+            for node in item["nodes"]
+        ]  # fmt: skip
+        if serious:
+            found[place] = serious
+        wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 0, (place, wide)
+    assert found == {}
+    assert page.faults == []
+
+
+def test_a_clip_is_made_with_keys_alone(fake_site: Site, open_page: Any) -> None:
+    page = open_page(fake_site)
+    page.focus("#field-prompt textarea")
+    page.keyboard.type("by keys alone")
+    page.wait_for_selector(".vg-preflight dl")
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.id") == "generate":
+            break
+    page.keyboard.press("Enter")
+    page.wait_for_selector("vidgen-live h2 >> text=by keys alone")
+    page.wait_for_selector("vidgen-player video")

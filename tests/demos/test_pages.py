@@ -1,0 +1,101 @@
+"""The other pages: queue, library, and what a dropped file does."""
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.demos.site import Site, eventually
+from tests.demos.test_create import box
+from vidgen.media import VideoWriter
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_queue_is_changed_by_hand(fake_site: Site, open_page: Any) -> None:
+    first = fake_site.post("videos", {"prompt": "it holds the worker; steps=200 step=0.2"})
+    eventually(lambda: fake_site.get(f"videos/{first['id']}")["state"] == "running", "not begun")
+    waiting = [fake_site.post("videos", {"prompt": f"number {k}"})["id"] for k in (1, 2, 3)]
+    page = open_page(fake_site, "queue")
+    row = f'#page-queue tr[data-job="{waiting[2]}"]'
+    page.wait_for_selector(row)
+    page.click(f"{row} >> text=First")
+    eventually(lambda: place(fake_site, waiting[2]) == 1, "it does not move")
+    page.click(f'#page-queue tr[data-job="{waiting[0]}"] >> text=Pause')
+    eventually(lambda: fake_site.get(f"videos/{waiting[0]}")["state"] == "paused", "not paused")
+    page.click(f'#page-queue tr[data-job="{waiting[1]}"] >> text=Edit')
+    page.wait_for_selector("#save")
+    page.wait_for_function("document.querySelector('#field-prompt textarea').value === 'number 2'")
+    box(page, "prompt").fill("number two")
+    page.click("#save")
+    eventually(lambda: fake_site.get(f"videos/{waiting[1]}")["prompt"] == "number two", "not saved")
+    page.evaluate("location.hash = 'queue'")
+    for video in (waiting[1], waiting[0], first["id"], waiting[2]):
+        page.click(f'#page-queue tr[data-job="{video}"] >> text=Cancel')
+        assert fake_site.ended(video)["state"] == "cancelled"
+
+
+def place(site: Site, video: str) -> int | None:
+    """Return a job's place among those that wait."""
+    found = site.get(f"videos/{video}")["queue_position"]
+    return None if found is None else int(found)
+
+
+def test_the_library_finds_trashes_and_restores(fake_site: Site, open_page: Any) -> None:
+    one = fake_site.ended(fake_site.post("videos", {"prompt": "a zebra", "seed": 31})["id"])["id"]
+    two = fake_site.ended(fake_site.post("videos", {"prompt": "a yak", "seed": 32})["id"])["id"]
+    page = open_page(fake_site, f"library/{one}")
+    page.wait_for_selector("vidgen-detail h2 >> text=a zebra")
+    page.fill('#page-library input[type="search"]', "zebra")
+    page.wait_for_selector(f'#page-library .vg-item[data-job="{two}"]', state="detached")
+    page.fill("#detail-tags", "stripes, <b>")
+    page.click("vidgen-detail >> text=Save")
+    eventually(lambda: fake_site.get(f"videos/{one}")["tags"] == ["stripes", "<b>"], "no tags")
+    page.click(f'#page-library .vg-item[data-job="{one}"] .vg-star')
+    eventually(lambda: fake_site.get(f"videos/{one}")["starred"], "no star")
+    page.click("vidgen-detail >> text=Move to trash")
+    page.wait_for_selector(f'#page-library .vg-item[data-job="{one}"]', state="detached")
+    page.select_option("#page-library select", "trash")
+    page.wait_for_selector(f'#page-library .vg-item[data-job="{one}"]')
+    page.click("vidgen-detail >> text=Restore")
+    eventually(lambda: fake_site.get(f"videos/{one}")["trashed_at"] is None, "not restored")
+
+
+def test_a_dropped_clip_gives_its_settings_back(
+    real_site: Site, open_page: Any, tmp_path: Path
+) -> None:
+    fields = {
+        "prompt": "a small blue star",
+        "seed": 5,
+        "num_inference_steps": 2,
+        "guidance_scale": 2,
+    }
+    made = real_site.ended(real_site.post("videos", fields)["id"])
+    data = httpx.get(f"{real_site.address}/v1/videos/{made['id']}/content").content
+    ours, foreign, broken = tmp_path / "ours.mp4", tmp_path / "gone.mp4", tmp_path / "broken.mp4"
+    ours.write_bytes(data)
+    write_foreign(foreign)
+    broken.write_bytes(data[: len(data) // 2])
+    page = open_page(real_site)
+    page.set_input_files("vidgen-starters input[type=file]", ours)
+    page.wait_for_function("document.querySelector('#field-prompt textarea').value !== ''")
+    assert box(page, "prompt").input_value() == fields["prompt"]
+    page.click("#advanced button >> nth=0")
+    page.click("#group-sampling button >> nth=0")
+    assert box(page, "num_inference_steps").input_value() == "2"
+    assert box(page, "seed").input_value() == "5"
+    page.set_input_files("vidgen-starters input[type=file]", foreign)
+    page.wait_for_selector("#create-said .vg-problem")
+    assert page.inner_text("#create-said .vg-problem") == "gone.mp4 carries no Vidgen recipe."
+    page.set_input_files("vidgen-starters input[type=file]", broken)
+    page.wait_for_selector(".vg-toast.vg-bad")
+    assert page.inner_text(".vg-toast.vg-bad").startswith("broken.mp4 ")
+
+
+def write_foreign(path: Path) -> None:
+    """Write a film that no recipe is in."""
+    with VideoWriter(path, width=32, height=32, fps=Fraction(8)) as writer:
+        writer.write(np.zeros((9, 32, 32, 3), np.float32))
