@@ -1,4 +1,4 @@
-"""Fills the generated tables of README.md, or with --check only says whether they are current."""
+"""Fills the tables of README.md and docs/ that are made from the code, or checks them (--check)."""
 
 import argparse
 import dataclasses
@@ -9,36 +9,40 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
+from server.cli.settings import shown_value
+from server.settings import ServerSettings
 from vidgen.families import Recipe
 from vidgen.models import DEFAULT_MODEL, KNOWN
 from vidgen.request import VideoRequest, aliases_of, fields, group_of
 
-README = Path(__file__).resolve().parent.parent / "README.md"
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> int:
-    """Rewrite or check README.md; return the exit status."""
+    """Rewrite or check the pages; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 when stale")
     check = parser.parse_args().check
-    have = README.read_text("utf-8")
-    want = filled(have)
-    if check and have != want:
-        print("README.md has stale tables; run `make readme`.", file=sys.stderr)
-        return 1
-    if not check:
-        README.write_text(want, "utf-8")
+    for name, sections in PAGES.items():
+        page = ROOT / name
+        have = page.read_text("utf-8")
+        want = filled(name, have, sections)
+        if check and have != want:
+            print(f"{name} has stale tables; run `make readme`.", file=sys.stderr)
+            return 1
+        if not check:
+            page.write_text(want, "utf-8")
     return 0
 
 
-def filled(text: str) -> str:
-    """Return the text with every generated section made anew."""
-    for name, make in SECTIONS.items():
+def filled(page: str, text: str, sections: "Sections") -> str:
+    """Return the text of a page with every generated section made anew."""
+    for name, make in sections.items():
         begin, end = f"<!-- {name}: made by scripts/readme.py -->\n", f"<!-- end of {name} -->"
         head, _, rest = text.partition(begin)
         _, found, tail = rest.partition(end)
         if not found:
-            raise ValueError(f"README.md lacks the marks of the section {name!r}")
+            raise ValueError(f"{page} lacks the marks of the section {name!r}")
         text = f"{head}{begin}{make()}{end}{tail}"
     return text
 
@@ -67,7 +71,25 @@ def models_table() -> str:
     return _table(("name", "weights", "what it is", "licence"), (toy, *rows))
 
 
-SECTIONS: dict[str, Callable[[], str]] = {"fields": fields_table, "models": models_table}
+def settings_table() -> str:
+    """One row for each setting of the server."""
+    rows = (
+        (f"`{name}`", _shown(info.default), info.description or "")
+        for name, info in ServerSettings.model_fields.items()
+    )
+    return _table(("setting", "default", "meaning"), rows)
+
+
+def _shown(default: Any) -> str:
+    text = shown_value(default)
+    return f"`{text}`" if text and not isinstance(default, bool) else text
+
+
+Sections = dict[str, Callable[[], str]]
+PAGES: dict[str, Sections] = {
+    "README.md": {"fields": fields_table, "models": models_table},
+    "docs/operating.md": {"settings": settings_table},
+}
 
 
 def _values(schema: dict[str, Any]) -> str:

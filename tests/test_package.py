@@ -12,7 +12,7 @@ import pytest
 import vidgen
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("vidgen", "attention", "chaining", "benchmarks", "demos")
+PACKAGES = ("vidgen", "attention", "chaining", "server", "benchmarks", "demos")
 
 
 @pytest.fixture(scope="module")

@@ -28,8 +28,10 @@ OWN: dict[str, str] = {
     "offline": "Never use the network.",
     "name_template": "Name of a clip's file, without suffix.",
 }
+SERVER_TABLE = "server"  # of a settings file: the server reads it, a request does not
+
 # Read elsewhere; named here so that a misspelt one is noticed.
-_ELSEWHERE = ("home", "config")
+_ELSEWHERE = ("home", "config", "server", "api_key")
 # Fields that say the same thing in two ways: a higher layer's word silences a lower layer's other.
 _RIVALS: Mapping[str, frozenset[str]] = {
     "num_frames": frozenset({"seconds"}),
@@ -108,7 +110,7 @@ def gather(
         if not config.is_file():
             raise NotFound(f"The settings file {config} does not exist.", field="config")
         files.insert(0, config)
-    layers += [_layer(read_file(path), str(path)) for path in files if path.is_file()]
+    layers += [_file_layer(read_file(path), path) for path in files if path.is_file()]
     return Settings(_laid_over(layers))
 
 
@@ -139,6 +141,10 @@ def _layer(data: Mapping[str, Any], origin: str) -> dict[str, Setting]:
         where = "" if origin == "flag" else f"{origin}: "
         raise BadRequest(f"{where}{error}.", field=None) from None
     return {name: Setting(value, origin) for name, value in {**own, **request}.items()}
+
+
+def _file_layer(data: Mapping[str, Any], path: Path) -> dict[str, Setting]:
+    return _layer({name: item for name, item in data.items() if name != SERVER_TABLE}, str(path))
 
 
 def from_environment(environ: Mapping[str, str]) -> dict[str, Setting]:
@@ -180,12 +186,13 @@ def listed(data: Mapping[str, Any]) -> dict[str, Any]:
     """Read texts of fields that take several values: a JSON list, or separated by commas."""
     several = {name for name, info in fields().items() if info.default == ()}
     return {
-        name: _split(value) if name in several and isinstance(value, str) else value
+        name: listed_text(value) if name in several and isinstance(value, str) else value
         for name, value in data.items()
     }
 
 
-def _split(text: str) -> Any:
+def listed_text(text: str) -> Any:
+    """Read the text of several values: a JSON list, or separated by commas."""
     return json.loads(text) if text.lstrip().startswith("[") else text.split(",")
 
 
@@ -245,7 +252,7 @@ def write_setting(path: Path, name: str, value: str) -> None:
         del lines[index + 1]
     text = "\n".join(lines) + "\n"
     try:
-        _layer(tomllib.loads(text), str(path))
+        _file_layer(tomllib.loads(text), path)
     except tomllib.TOMLDecodeError as error:
         raise BadRequest(
             f"{name} cannot be set in {path} ({error}); edit the file.", field=name

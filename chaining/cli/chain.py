@@ -94,6 +94,8 @@ def chain(
     Every clip is kept in a folder. Ctrl-C stops after the step that runs, and makes the video of
     the clips that are finished; vidgen chain --resume --folder FOLDER goes on to the same video. A
     second Ctrl-C aborts.
+
+    With --server URL, or VIDGEN_SERVER, a server makes it: vidgen chain --server URL --help.
     """
     asked = gather(prompt, flags, told, running, common)
     folder = _folder(out, folder, resume=resume)

@@ -106,6 +106,8 @@ def extend(
 
     Ctrl-C stops after the step that runs, and makes the file with the clips that are finished; the
     same command with --resume goes on to the same file. A second Ctrl-C aborts.
+
+    With --server URL, or VIDGEN_SERVER, a server makes it: vidgen extend --server URL --help.
     """
     asked = gather(None, flags, told, running, common)
     refuse_set(asked)

@@ -76,6 +76,8 @@ def batch(
     seeds are given, so that only what the grid says differs. Finished items are noted in
     batch.jsonl in the folder; a second run of the same command makes the missing ones only. A clip
     does not depend on its place in the list. Exit code 1 when an item failed.
+
+    With --server URL, or VIDGEN_SERVER, a server makes them: vidgen batch --server URL --help.
     """
     if max_fail is not None and max_fail < 1:
         raise BadRequest(f"max_fail={max_fail} must be 1 or more.", field="max_fail")

@@ -14,6 +14,7 @@ from typing import Literal
 from vidgen.cli.options import Common, CommonOf, flowing
 from vidgen.cli.place import find_device, home_of
 from vidgen.cli.report import Reporter
+from vidgen.cli.upper import server_checks
 from vidgen.errors import VidgenError
 from vidgen.home import Home
 from vidgen.settings import Settings
@@ -37,9 +38,14 @@ def doctor(*, common: CommonOf = Common()) -> int:  # noqa: B008 - frozen
     reporter = Reporter(common)
     home = home_of(common)
     checks = list(_all_checks(home))
-    lines = [f"{_MARK[item.state]}  {item.name}: {item.text}" for item in checks]
     healthy = all(item.state != "fault" for item in checks)
-    lines.append("Clips can be made here." if healthy else "Clips cannot be made here; see FAULT.")
+    ends = ["Clips can be made here." if healthy else "Clips cannot be made here; see FAULT."]
+    serving = list(_server_checks(common))
+    if any(item.state == "fault" for item in serving):
+        healthy = False
+        ends.append("The server cannot run here as it is set up; see FAULT.")
+    checks += serving
+    lines = [f"{_MARK[item.state]}  {item.name}: {item.text}" for item in checks] + ends
     reporter.answer({"healthy": healthy, "checks": [asdict(item) for item in checks]},
                     "\n".join(lines))  # fmt: skip
     return 0 if healthy else 1
@@ -60,6 +66,16 @@ def _all_checks(home: Home) -> Iterator[Check]:
     ):
         yield _tried(name, test)
     yield from _backends(home)
+
+
+def _server_checks(common: Common) -> Iterator[Check]:
+    """Yield what the package of the server finds, where it is installed."""
+    found = server_checks()
+    if found is not None:
+        try:
+            yield from found(common)
+        except VidgenError as error:
+            yield Check("server settings", "fault", error.message)
 
 
 def _tried(name: str, test: Callable[[], Check]) -> Check:

@@ -71,9 +71,11 @@ def generate(
     Ctrl-C stops after the step that runs and keeps what was done; a second one aborts. Latents are
     on disk before they are decoded. Whatever was stopped or failed after its first step is finished
     by vidgen decode, to the same clip.
+
+    With --server URL, or VIDGEN_SERVER, a server makes it: vidgen generate --server URL --help.
     """
     given = flags_given(flags) | running.given()
-    _add_prompt(given, prompt, prompt_file)
+    add_prompt(given, prompt, prompt_file)
     if name_template is not None:
         given["name_template"] = name_template
     settings = settings_of(common, given)
@@ -110,8 +112,12 @@ def generate(
     reporter.emit("result", clips=[item.as_dict() for item in made])
 
 
-def _add_prompt(given: dict[str, Any], prompt: str | None, file: Path | None) -> None:
-    """Take the prompt from the one place where it was given."""
+def add_prompt(given: dict[str, Any], prompt: str | None, file: Path | None) -> None:
+    """Take the prompt from the one place where it was given.
+
+    given   the flags' values; the prompt is added
+    Raises  BadRequest
+    """
     ways = [
         ("PROMPT", prompt),
         ("--prompt", given.get("prompt")),

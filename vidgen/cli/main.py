@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError, Parameter
 
+from vidgen.cli.upper import home_of_command
 from vidgen.errors import BadRequest, Cancelled, DoesNotFit, NotFound, VidgenError
 
 _ABOUT = (
@@ -34,6 +35,11 @@ _COMMANDS = (
     ("repeat", "Make a file's clip again from the recipe inside it, and compare."),
     ("finish", "Trim, interpolate, scale, give sound or another format to a clip."),
     ("compare", "Compare clips: figures, and a video that shows them in step."),
+    ("serve", "Serve the API with its workers: durable jobs over HTTP."),
+    ("ui", "Open the studio in a browser, in front of a server."),
+    ("worker", "Work for a server on another machine or device."),
+    ("queue", "See and change what waits and runs: here, or on a server."),
+    ("keys", "Make and end API keys; set what each tenant may use."),
     ("models", "List, check and fetch models; legal sizes."),
     ("loras", "List LoRAs and check which of a model's layers they match."),
     ("budgets", "Measure how sparse attention is best divided among a model's heads."),
@@ -41,9 +47,6 @@ _COMMANDS = (
     ("config", "Show and set defaults, and where each comes from."),
     ("gc", "Delete old latents, leftovers and caches."),
 )
-
-# Commands of the package above this one, which is imported by the name of a command only.
-_OF_CHAINS = frozenset(("chain", "extend", "drift"))
 
 
 def _version() -> str:
@@ -64,8 +67,8 @@ def program(words: Sequence[str]) -> App:
     )
     for name, text in _COMMANDS:
         called = words[:1] == [name]
-        home = "chaining" if name in _OF_CHAINS else "vidgen"
-        app.command(f"{home}.cli.{name}:{name}", name=name, help=None if called else text)
+        place = home_of_command(name, words, os.environ)
+        app.command(place, name=name, help=None if called else text)
     return app
 
 

@@ -35,16 +35,41 @@ def check_template(template: str) -> None:
 
 def named_after(template: str, plan: Plan, index: int) -> str:
     """Return the file name (without suffix) of clip `index` of a plan."""
+    return name_for(
+        template,
+        plan.request.given(),
+        seed=plan.seeds[index],
+        index=index,
+        model=plan.model.name,
+        size=(plan.size.export_width, plan.size.export_height),
+    )
+
+
+def name_for(
+    template: str,
+    given: Mapping[str, Any],
+    *,
+    seed: int,
+    index: int,
+    model: str,
+    size: tuple[int, int],
+) -> str:
+    """Return the file name (without suffix) of a clip.
+
+    given  the request's fields
+    index  of the clip among those of the request, from 0
+    size   width and height of the file
+    """
     values = {
         "date": time.strftime("%Y%m%d"),
         "time": time.strftime("%H%M%S"),
-        "id": request_id({**plan.request.given(), "n": 1, "seed": plan.seeds[index]})[:8],
-        "seed": plan.seeds[index],
+        "id": request_id({**given, "n": 1, "seed": seed})[:8],
+        "seed": seed,
         "index": index + 1,
-        "model": plan.model.name,
-        "prompt": plan.request.prompt,
-        "width": plan.size.export_width,
-        "height": plan.size.export_height,
+        "model": model,
+        "prompt": given["prompt"],
+        "width": size[0],
+        "height": size[1],
     }
     return safe_name(_filled(template, values))
 

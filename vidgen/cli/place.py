@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from vidgen.cli.options import Common
+from vidgen.cli.upper import without_server_settings
 from vidgen.device import (
     DeviceProfile,
     named,
@@ -48,7 +49,8 @@ def settings_of(common: Common, flags: dict[str, Any]) -> Settings:
     named_file = os.environ.get("VIDGEN_CONFIG")
     config = common.config or (Path(named_file) if named_file else None)
     home = home_of(common)
-    found = gather(flags, config=config, home=home, environ=os.environ, folder=Path())
+    environ = without_server_settings(os.environ)
+    found = gather(flags, config=config, home=home, environ=environ, folder=Path())
     if found.switch("offline"):
         os.environ["HF_HUB_OFFLINE"] = "1"
     return found

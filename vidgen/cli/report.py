@@ -16,7 +16,9 @@ from vidgen.events import Progress
 class Reporter:
     """Speaks for one command, in one of three ways: for people, as JSON lines, or errors only."""
 
-    def __init__(self, common: Common) -> None:
+    def __init__(self, common: Common, *, here: bool = True) -> None:
+        """Begin to speak. here: the work is done by this process, so its memory is of interest."""
+        self._here = here
         self.json = common.json
         self.quiet = common.quiet
         self._line: Line | None = None
@@ -91,7 +93,9 @@ class Reporter:
             parts.append(f"{event.stage} {event.done}/{event.total}")
             if rate is not None:
                 parts.append(f"{rate:.2f} it/s" if rate >= 1 else f"{1 / rate:.1f} s/it")
-            parts += [f"ETA {clock(event.eta)}", memory_text()]
+            parts.append(f"ETA {clock(event.eta)}")
+            if self._here:
+                parts.append(memory_text())
             if self.preview:
                 parts.append(self.preview)
             last = event.done == event.total

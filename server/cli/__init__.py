@@ -1,0 +1,1 @@
+"""The server's commands. Each module is imported when its command is called."""

@@ -1,0 +1,79 @@
+"""A child of `vidgen serve`: the API or one worker, told what to do by the process above it.
+
+The order comes as one line of JSON over standard input, so that no process list shows a password;
+the same channel carries answers back, and its end means that the process above is gone.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from server.settings import ServerSettings
+from vidgen.errors import VidgenError
+
+
+def main() -> int:
+    """Do what the order says; return the exit code."""
+    channel = socket.socket(fileno=os.dup(0))
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    order = json.loads(_line(channel))
+    threading.Thread(target=_end_with_parent, args=(channel,), daemon=True).start()
+    settings = ServerSettings.model_validate(order["settings"])
+    try:
+        if order["part"] == "api":
+            return _serve(settings, Path(order["home"]), channel, studio=order["studio"])
+        return _work(settings, Path(order["home"]), order)
+    except VidgenError as error:
+        _tell(channel, error={**error.as_dict(), "exit_code": error.exit_code})
+        return error.exit_code
+
+
+def _serve(settings: ServerSettings, home: Path, channel: socket.socket, *, studio: bool) -> int:
+    from server.api.run import serve_api
+
+    # The studio's package is above this one: it is imported by name, as commands are.
+    dress = import_module("demos.studio").mount if studio else None
+    return serve_api(settings, home, lambda at: _tell(channel, listening=at), dress=dress)
+
+
+def _work(settings: ServerSettings, home: Path, order: dict[str, Any]) -> int:
+    from server.api.logs import set_up_logs
+    from server.worker.main import WorkerOptions, run_worker
+
+    set_up_logs(settings)
+    return run_worker(settings, home, WorkerOptions(**order["worker"]))
+
+
+def _line(channel: socket.socket) -> bytes:
+    found = bytearray()
+    while not found.endswith(b"\n"):
+        part = channel.recv(65536)
+        if not part:
+            raise SystemExit(1)  # gone before the order was given
+        found += part
+    return bytes(found)
+
+
+def _tell(channel: socket.socket, **data: Any) -> None:
+    with contextlib.suppress(OSError):  # nobody is above any more: the other thread ends us
+        channel.sendall(json.dumps(data).encode() + b"\n")
+
+
+def _end_with_parent(channel: socket.socket) -> None:
+    """Drain as if asked to when the process above has gone, however it went."""
+    with contextlib.suppress(OSError):
+        channel.recv(1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

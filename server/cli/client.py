@@ -1,0 +1,236 @@
+"""Client: the API over HTTP, with the standard library alone; refusals become our errors."""
+
+import http.client
+import json
+import secrets
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from chaining.files import Busy
+from server.settings import masked
+from vidgen.errors import BadRequest, DoesNotFit, NotFound, VidgenError
+
+TIMEOUT_SECONDS = 60.0
+TRIES = 6  # of a request that may be sent again; about a minute in all
+UPLOAD = "upload:"  # before the id of an upload where a request names it
+_CHUNK = 1 << 18
+_AGAIN = frozenset({502, 503, 504})
+_CLASSES: dict[str, type[VidgenError]] = {
+    "no_worker_fits": DoesNotFit,
+    "storage_full": DoesNotFit,
+    "queue_full": Busy,
+    "quota_exceeded": Busy,
+    "budget_exceeded": Busy,
+    "unavailable": Busy,
+}
+
+
+class Client:
+    """One server and the key for it."""
+
+    def __init__(self, address: str, key: str | None) -> None:
+        """Take an address such as https://video.example.com.
+
+        Raises  BadRequest for anything else
+        """
+        parts = urlsplit(address)
+        if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+            raise BadRequest(
+                f"server={masked(address)!r} is no address such as http://127.0.0.1:8000.",
+                field="server",
+            )
+        self.address = address.rstrip("/").removesuffix("/v1")
+        self._headers = {"User-Agent": "vidgen"}
+        if key:
+            self._headers["Authorization"] = f"Bearer {key}"
+        self._opener = urllib.request.build_opener(_NoRedirects())
+
+    def get(self, path: str, query: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Read something; tried again while the server is away."""
+        return self._json("GET", _with(path, query), again=True)
+
+    def post(self, path: str, data: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Change something."""
+        return self._json("POST", path, data or {})
+
+    def create(self, path: str, data: Mapping[str, Any], key: str = "") -> dict[str, Any]:
+        """Make a job; sent again while the server is away, with a key by which it is known.
+
+        key     names the request for a day: the same one makes no second job; drawn when empty
+        Raises  Busy when the queue is full, and what the server refuses with
+        """
+        headers = {"Idempotency-Key": key or secrets.token_hex(16)}
+        return self._json("POST", path, data, headers, again=True)
+
+    def patch(self, path: str, data: Mapping[str, Any]) -> dict[str, Any]:
+        """Change some fields of something."""
+        return self._json("PATCH", path, data)
+
+    def delete(self, path: str) -> dict[str, Any]:
+        """Delete something."""
+        return self._json("DELETE", path)
+
+    def pages(self, path: str, query: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield the items of a list, page by page."""
+        asked = {**query, "limit": 100}
+        while True:
+            found = self.get(path, asked)
+            yield from found["data"]
+            if not found.get("has_more"):
+                return
+            asked["after"] = found["last_id"]
+
+    def upload(self, path: Path) -> str:
+        """Send a file and return how requests name it."""
+        mark = secrets.token_hex(16)
+        name = path.name.replace('"', "_").encode("ascii", "replace").decode()
+        head = (
+            f'--{mark}\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n'
+            "Content-Type: application/octet-stream\r\n\r\n"
+        ).encode()
+        tail = f"\r\n--{mark}--\r\n".encode()
+
+        def body() -> Iterator[bytes]:
+            yield head
+            with path.open("rb") as file:
+                while piece := file.read(_CHUNK):
+                    yield piece
+            yield tail
+
+        length = len(head) + path.stat().st_size + len(tail)
+        headers = {
+            "Content-Type": f"multipart/form-data; boundary={mark}",
+            "Content-Length": str(length),
+        }
+        with self._open("POST", "/v1/uploads", body(), headers) as answer:
+            return f"{UPLOAD}{json.load(answer)['id']}"
+
+    def download(self, path: str, out: Path) -> None:
+        """Write what the server has into a file, whole or not at all."""
+        part = out.with_name(out.name + ".part")
+        with self._open("GET", path) as answer, part.open("wb") as file:
+            expected = answer.headers.get("Content-Length")
+            while piece := answer.read(_CHUNK):
+                file.write(piece)
+            if expected is not None and file.tell() != int(expected):
+                raise VidgenError(f"The download broke off after {file.tell()} bytes; try again.")
+        part.replace(out)
+
+    def events(self, path: str, after: int | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield (type, data) of a stream of events, which goes on where it broke off."""
+        seen, failed = after, 0
+        while failed < TRIES:
+            headers = {} if seen is None else {"Last-Event-ID": str(seen)}
+            try:
+                with self._open("GET", path, None, headers) as answer:
+                    if answer.status == 204:
+                        return
+                    for kind, data in _events(answer):
+                        seen, failed = int(data["seq"]), 0
+                        yield kind, data
+            except (AwayError, OSError, http.client.HTTPException):
+                failed += 1
+            time.sleep(1)
+        raise self._away("the stream of events breaks off again and again")
+
+    def _json(
+        self,
+        method: str,
+        path: str,
+        data: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        again: bool = False,
+    ) -> dict[str, Any]:
+        body = None if data is None else json.dumps(data).encode()
+        sent = dict(headers or {})
+        if body is not None:
+            sent["Content-Type"] = "application/json"
+        for number in range(TRIES if again else 1):
+            if number:
+                time.sleep(min(2 ** (number - 1), 15))
+            try:
+                with self._open(method, path, body, sent) as answer:
+                    return dict(json.load(answer))
+            except AwayError as error:
+                last = error
+        raise last
+
+    def _open(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
+        """Send a request and return the answer to be read.
+
+        Raises  AwayError, or what the server refuses with
+        """
+        sent = {**self._headers, **(headers or {})}
+        request = urllib.request.Request(self.address + path, body, sent, method=method)
+        try:
+            return self._opener.open(request, timeout=TIMEOUT_SECONDS)
+        except urllib.error.HTTPError as error:
+            with error:
+                refusal = _refusal(error)
+            raise self._away(refusal.message) if error.code in _AGAIN else refusal from None
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", error)
+            raise self._away(str(reason).strip() or type(error).__name__) from error
+
+    def _away(self, reason: str) -> "AwayError":
+        return AwayError(
+            f"The server {self.address} does not answer ({reason.rstrip('.')}); is it running?",
+            code="unavailable",
+        )
+
+
+class AwayError(VidgenError):
+    """The server cannot be reached, or is not ready."""
+
+    exit_code = 75
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """The key is for one server: nothing is followed to another."""
+
+    def redirect_request(self, *_arguments: Any, **_named: Any) -> None:
+        """Refuse."""
+
+
+def _refusal(error: urllib.error.HTTPError) -> VidgenError:
+    """Return what an answer refuses with, in the server's own words where it has some."""
+    try:
+        said = dict(json.loads(error.read(1 << 20))["error"])
+    except (ValueError, KeyError, TypeError, OSError):
+        said = {"code": "failed", "message": f"The server answered {error.code}."}
+    code, message = str(said.get("code", "failed")), str(said.get("message", error.code))
+    usual = NotFound if error.code == 404 else BadRequest if error.code < 500 else VidgenError
+    return _CLASSES.get(code, usual)(message, code=code, field=said.get("param"))
+
+
+def _with(path: str, query: Mapping[str, Any] | None) -> str:
+    given = {name: value for name, value in (query or {}).items() if value is not None}
+    return f"{path}?{urlencode(given, doseq=True)}" if given else path
+
+
+def job_path(job_id: str, *more: str) -> str:
+    """Return the path of a job, or of something of it."""
+    return "/".join(("/v1/videos", quote(job_id, safe=""), *more))
+
+
+def _events(answer: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Read a stream of events; comments, which keep it alive, are left out."""
+    kind = ""
+    for line in answer:
+        name, _, value = line.decode("utf-8").rstrip("\r\n").partition(": ")
+        if name == "event":
+            kind = value
+        elif name == "data":
+            yield kind, json.loads(value)
