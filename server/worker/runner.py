@@ -246,6 +246,8 @@ class Runner:
         """End or leave the job as what was asked for says."""
         reason = self.stop.reason
         if reason == "lost":
+            held = self._held
+            log.warning("%s no longer has %s (epoch %d)", held.owner, self.job.id, held.epoch)
             raise Left
         self._place.save()
         if reason != "drain":

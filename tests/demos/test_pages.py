@@ -33,7 +33,7 @@ def test_the_queue_is_changed_by_hand(fake_site: Site, open_page: Any) -> None:
     page.click("#save")
     eventually(lambda: fake_site.get(f"videos/{waiting[1]}")["prompt"] == "number two", "not saved")
     page.evaluate("location.hash = 'queue'")
-    for video in (waiting[1], waiting[0], first["id"], waiting[2]):
+    for video in (waiting[1], waiting[0], waiting[2], first["id"]):
         page.click(f'#page-queue tr[data-job="{video}"] >> text=Cancel')
         assert fake_site.ended(video)["state"] == "cancelled"
 

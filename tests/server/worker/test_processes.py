@@ -63,7 +63,7 @@ def test_one_that_wakes_up_after_its_lease_changes_nothing(floor: Floor) -> None
 
 
 def test_a_drained_worker_hands_its_job_back(floor: Floor) -> None:
-    job = floor.job("a ball steps=40 step=0.1", clips=3, cost_seconds=1000.0)
+    job = floor.job("a ball steps=400 step=0.1", clips=3, cost_seconds=1000.0)
     with floor.worker(0) as one, floor.worker(1) as two:
         ready(floor, 2)
         at_clip(floor, 0)
