@@ -47,6 +47,7 @@ _ENDED = (
     WorkflowStatusString.CANCELLED.value,
     WorkflowStatusString.MAX_RECOVERY_ATTEMPTS_EXCEEDED.value,
 )
+log = logging.getLogger(__name__)
 
 
 class Steps:
@@ -146,6 +147,7 @@ class Steps:
             raise carried.error from None
         except error.DBOSWorkflowConflictIDError as conflict:
             # DBOS would hold this thread until the new owner has finished.
+            log.warning("%s no longer has its job (%s)", self._queue, conflict)
             raise Left(str(conflict)) from conflict
 
     def close(self) -> None:
@@ -177,7 +179,7 @@ class Steps:
             self._body(job_id)
             self._whole = True
         except Exception:
-            logging.getLogger(__name__).exception("%s was left by an error", job_id)
+            log.exception("%s was left by an error", job_id)
             raise Left from None
         finally:
             self._ended.set()
