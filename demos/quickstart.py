@@ -13,7 +13,9 @@ from vidgen.recipe import recipe_text
 def main(prompt: str = "a big red ball moves left", path: str = "out/quickstart.mp4") -> None:
     """Make one clip of the bundled toy model and write it to a file."""
     decided = plan(VideoRequest(prompt=prompt, seed=7), this_machine())
-    engine = Engine.load(decided.model, device="cpu", dtype=decided.dtype)
+    print(*decided.adjustments, sep="\n")
+    where = "cuda:0" if decided.device.kind == "cuda" else "cpu"
+    engine = Engine.load(decided.model, device=where, dtype=decided.dtype, offload=decided.offload)
     clip = engine.run(decided)
     assert clip.frames is not None  # they are in memory unless a sink takes them
     Path(path).parent.mkdir(parents=True, exist_ok=True)
