@@ -22,6 +22,8 @@ maps = st.builds(
     offset=triples(-0.05, 0.05),
     standard_error=st.floats(0, 0.01),
 )
+# Any two of them in turn stay within the bounds of the ones above.
+gentle = st.builds(ColourMap, scale=triples(0.93, 1.08), offset=triples(-0.023, 0.023))
 # Far enough from black and white that no map above is clipped.
 MIDDLE = (0.35 + 0.3 * np.random.default_rng(2).random((2, 12, 16, 1))).repeat(3, -1)
 MIDDLE = (MIDDLE + np.array([0.02, 0.0, -0.02])).astype(np.float32)
@@ -55,9 +57,9 @@ def test_the_inverse_takes_frames_back(colour_map):
     assert back.offset == pytest.approx((0, 0, 0), abs=1e-12)
 
 
-@given(maps, maps)
+@given(gentle, gentle)
 def test_a_composed_map_does_what_its_parts_do_in_turn(a, b):
-    assert a.compose(b).apply(MIDDLE) == pytest.approx(a.apply(b.apply(MIDDLE)), abs=2e-5)
+    assert a.compose(b).apply(MIDDLE) == pytest.approx(a.apply(b.apply(MIDDLE)), abs=1e-5)
 
 
 def test_frames_agree_with_the_reference_and_are_clipped():
