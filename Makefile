@@ -5,13 +5,13 @@ PY := .venv/bin/python
 PROMPT := a big red ball moves quickly left over the sand
 SEED := 7
 BENCHES := estimates overhead attention drift_meter
-JOBS ?= 2
+JOBS ?= 3
 
 .PHONY: help setup demo test check bench gpu readme
 
 help:
 	@echo "make demo    a clip from the bundled toy model: an mp4 and a contact sheet in out/"
-	@echo "make test    the tests, in two processes (JOBS=4: four), with a list of what was skipped and why"
+	@echo "make test    the tests, in three processes (JOBS=4: four), with a list of what was skipped and why"
 	@echo "make check   style, types, and the direction of imports"
 	@echo "make bench   the benchmarks that a CPU can run"
 	@echo "make gpu     the benchmarks that need an NVIDIA GPU"
@@ -27,7 +27,7 @@ demo: setup
 	@echo "contact sheet: $(CURDIR)/out/demo.png"
 
 test: setup
-	@OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist loadfile
+	@OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 readme: setup
 	@$(PY) scripts/readme.py

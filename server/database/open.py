@@ -15,7 +15,8 @@ from server.database.tables import locks
 from server.settings import masked
 from vidgen.errors import BadRequest
 
-BUSY_SECONDS = 30
+BUSY_SECONDS = 30  # that a writer waits for another one, SQLite
+IDLE_SECONDS = 30  # after which Postgres ends the transaction of a process that has stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,7 @@ def open_database(url: str) -> Database:
     elif backend in ("postgresql", "postgres"):
         parsed = parsed.set(drivername="postgresql+psycopg")
         engine = create_engine(parsed, pool_pre_ping=True, pool_size=5, max_overflow=20)
+        event.listen(engine, "connect", _set_up_postgres)
     else:
         raise _refuse(url)
     return Database(engine, parsed)
@@ -99,6 +101,13 @@ def _set_up_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
     cursor.execute("PRAGMA foreign_keys=ON")
     cursor.execute("PRAGMA secure_delete=ON")  # for jobs that must leave nothing
     cursor.close()
+
+
+def _set_up_postgres(connection: Any, _record: Any) -> None:
+    """See to it that a frozen process does not hold a lock for ever."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'")
+    connection.commit()
 
 
 def _begin_sqlite(connection: Connection) -> None:

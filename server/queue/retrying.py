@@ -11,8 +11,9 @@ _Result = TypeVar("_Result")
 _FIRST_SECONDS = 0.1
 _LONGEST_SECONDS = 2.0
 _BUSY = ("database is locked", "database table is locked", "database schema is locked")
-# SQLSTATE: a deadlock or a serialisation failure, a server that starts, stops or is full
-_AGAIN = frozenset({"40001", "40P01", "57P01", "57P02", "57P03", "53300"})
+# SQLSTATE: a deadlock or a serialisation failure, a transaction that was idle for too long, a
+# server that starts, stops or is full
+_AGAIN = frozenset({"40001", "40P01", "25P03", "57P01", "57P02", "57P03", "53300"})
 
 
 def retrying(

@@ -55,7 +55,7 @@ def test_a_clip_is_made_and_plays(fake_site: Site, open_page: Any) -> None:
 
 def test_a_job_outlives_the_server_and_the_tab(fake_site: Site, open_page: Any) -> None:
     page = open_page(fake_site)
-    ask(page, "a long one; steps=400 step=0.3", seed="12")
+    ask(page, "a long one; steps=400 step=0.3 gate=12", seed="12")
     video = shown(page)
     eventually(lambda: fake_site.get(f"videos/{video}")["state"] == "running", "it does not begin")
     fake_site.kill("api")
@@ -70,7 +70,8 @@ def test_a_job_outlives_the_server_and_the_tab(fake_site: Site, open_page: Any) 
         "document.querySelector('vidgen-live .vg-state').textContent.includes('step')"
     )
     other.wait_for_selector("vidgen-live .vg-preview:not([hidden])")
-    other.wait_for_selector("vidgen-player video", timeout=300_000)
+    (fake_site.home / "gate-12").touch()
+    other.wait_for_selector("vidgen-player video")
     assert fake_site.get(f"videos/{video}")["state"] == "completed"
 
 

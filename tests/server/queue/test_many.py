@@ -16,7 +16,7 @@ from server.database.tables import events as events_table
 from server.queue import tenants
 from server.queue.claim import claim
 from server.queue.events import Tail
-from server.queue.retrying import retrying
+from server.queue.retrying import passes, retrying
 from server.states import JobState
 from tests.server.conftest import Clock, url_of
 from tests.server.postgres import Cluster
@@ -182,3 +182,27 @@ def test_a_tail_gives_each_event_once_also_when_it_comes_late(scene: Scene) -> N
     assert tail.read() == []
     fourth = scene.ask()
     assert [event.job_id for event in tail.read()] == [fourth.id]
+
+
+def test_a_frozen_transaction_is_ended_by_postgres(
+    cluster: Cluster, postgres_template: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a worker that is stopped with SIGSTOP between two statements."""
+    monkeypatch.setattr("server.database.open.IDLE_SECONDS", 1)
+    url = cluster.url(cluster.create(postgres_template))
+    frozen, other = open_database(url), open_database(url)
+
+    def fall_asleep() -> None:
+        with frozen.write("claim") as held:
+            with other.write("claim") as connection:  # waits until the frozen one is ended
+                tenants_left = connection.execute(text("select count(*) from tenants"))
+                assert tenants_left.scalar_one() == 0
+            held.execute(text("select 1"))  # it wakes up
+
+    with pytest.raises(DBAPIError, match="idle-in-transaction") as caught:
+        fall_asleep()
+    assert passes(caught.value)
+    with frozen.read() as connection:
+        assert connection.execute(text("select 1")).scalar_one() == 1
+    frozen.close()
+    other.close()

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -140,6 +141,23 @@ class Floor:
                 process.send_signal(signal.SIGCONT)
                 process.kill()
             process.wait()
+
+    def freeze(self, process: subprocess.Popen[bytes]) -> None:
+        """Stop a process with SIGSTOP, not in the middle of a transaction.
+
+        In a SQLite file a frozen writer keeps all others out for as long as it is frozen.
+        """
+        while True:
+            process.send_signal(signal.SIGSTOP)
+            if not self.db.is_sqlite:
+                return
+            with contextlib.closing(sqlite3.connect(str(self.db.url.database))) as probe:
+                probe.execute("PRAGMA busy_timeout=500")
+                with contextlib.suppress(sqlite3.OperationalError):
+                    probe.execute("BEGIN IMMEDIATE")
+                    return
+            process.send_signal(signal.SIGCONT)
+            time.sleep(0.05)
 
     def log(self, number: int = 0) -> str:
         """Return what a worker process said."""

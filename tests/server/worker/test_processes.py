@@ -46,7 +46,7 @@ def test_one_that_wakes_up_after_its_lease_changes_nothing(floor: Floor) -> None
     job = floor.job("a ball steps=10 step=0.1", clips=3)
     with floor.worker(0) as one:
         at_clip(floor, 1)
-        one.send_signal(signal.SIGSTOP)
+        floor.freeze(one)
         with floor.worker(1):
             done = floor.ended(job)
             before = floor.jobs.clips(job.id), floor.events(job)
