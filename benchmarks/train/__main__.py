@@ -71,6 +71,15 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--still-share", type=float, default=0.0, help="vae: share of steps on single whole frames"
     )
+    parser.add_argument(
+        "--night-share", type=float, default=0.0, help="vae: share of steps on night scenes"
+    )
+    parser.add_argument(
+        "--latent-noise", type=float, default=0.08, help="vae: noise added to the decoder's inputs"
+    )
+    parser.add_argument(
+        "--decoder-only", action="store_true", help="vae: leave the encoder as it is"
+    )
     parser.add_argument("--layers", type=int, default=4, help="transformer blocks of a new run")
     parser.add_argument("--shape", default="17x96x96", help="frames x height x width of latents")
     parser.add_argument("--shards", type=int, default=12, help="latents: number of shards")
@@ -147,7 +156,12 @@ def _vae(args: argparse.Namespace) -> None:
     vae.train(
         args.work,
         args.budget_seconds,
-        vae.Settings(still_share=args.still_share),
+        vae.Settings(
+            still_share=args.still_share,
+            latent_noise=args.latent_noise,
+            decoder_only=args.decoder_only,
+            night_share=args.night_share,
+        ),
         device=args.device,
         resume=args.resume,
         start=args.start,
