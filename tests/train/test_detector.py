@@ -96,3 +96,17 @@ def test_two_objects_make_one_of_them_spurious() -> None:
     reading = detect(clip)
     assert reading.colour == "red"
     assert reading.spurious == 1.0
+
+
+def test_a_pixel_too_many_on_a_tip_does_not_hide_a_star() -> None:
+    """The template is laid where it overlaps most, and no overlap is above 1."""
+    scene = Scene("blue", "star", "big", "still", "none", "sand")
+    clip = render(scene, draw_path(np.random.default_rng(3), scene))
+    clean = detect(clip)
+    blue = (clip[..., 2] - clip[..., 0] > 0.4).any(axis=0)
+    column = int(np.nonzero(blue.any(axis=0))[0][-1])
+    row = int(np.nonzero(blue[:, column])[0][0])
+    clip[:, row, column : column + 6] = (0.12, 0.30, 0.96)
+    reading = detect(clip)
+    assert (clean.shape, reading.shape) == ("star", "star")
+    assert clean.iou - 0.03 < reading.iou < clean.iou <= 1.0
