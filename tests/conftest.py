@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
 
 # A shared machine may be slow at any moment; what is tested is the answer, not the time.
 settings.register_profile("vidgen", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -49,3 +50,18 @@ def vidgen_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             patch.delenv(name)
         patch.setenv("VIDGEN_HOME", str(home))
         yield home
+
+
+class Together(LoadFileScheduling):
+    """Files go to processes one by one, but for folders whose tests share costly things."""
+
+    FOLDERS = ("tests/demos",)  # a browser and two servers with their workers
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return next((folder for folder in self.FOLDERS if file.startswith(folder)), file)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
+    """Say how tests are spread over processes (`pytest -n`)."""
+    return Together(config, log)
