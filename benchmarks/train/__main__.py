@@ -78,6 +78,9 @@ def build_parser() -> argparse.ArgumentParser:
         "--latent-noise", type=float, default=0.08, help="vae: noise added to the decoder's inputs"
     )
     parser.add_argument(
+        "--large-crops", action="store_true", help="vae: large crops from the start"
+    )
+    parser.add_argument(
         "--decoder-only", action="store_true", help="vae: leave the encoder as it is"
     )
     parser.add_argument("--layers", type=int, default=4, help="transformer blocks of a new run")
@@ -161,6 +164,7 @@ def _vae(args: argparse.Namespace) -> None:
             latent_noise=args.latent_noise,
             decoder_only=args.decoder_only,
             night_share=args.night_share,
+            large_crops=args.large_crops,
         ),
         device=args.device,
         resume=args.resume,

@@ -59,6 +59,7 @@ class Settings:
     decoder_only    leave the encoder as it is, so that latents made with it stay valid
     night_share     share of steps on night scenes, whose stars are the hardest to decode, 0..1;
                     0: as often as any background
+    large_crops     the crops of the last phase from the start
     """
 
     lr: float = 2e-3
@@ -67,6 +68,7 @@ class Settings:
     still_share: float = 0.0
     decoder_only: bool = False
     night_share: float = 0.0
+    large_crops: bool = False
     log_every: int = 50
 
 
@@ -261,9 +263,11 @@ def train(
         trainer.vae.load_state_dict(AutoencoderKLWan.from_pretrained(start / "vae").state_dict())
         trainer.average = Average(trainer.vae, settings.ema)
     first_session = state is None and start is None
+    least = 0.0 if first_session else PHASES[0][0]
+    least = PHASES[-2][0] if settings.large_crops else least
     rows: list[dict[str, float]] = []
     while not run.finished:
-        progress = run.progress if first_session else max(run.progress, PHASES[0][0])
+        progress = max(run.progress, least)
         _, number, side, frames = next(phase for phase in PHASES if progress < phase[0])
         own_share = 0.5 if progress > 0.6 else 0.0
         if trainer.rng.random() < settings.still_share:
