@@ -99,7 +99,9 @@ def unflatten(form: FormData) -> dict[str, Any]:
     for name, value in form.multi_items():
         match = _KEY.fullmatch(name)
         if match is None or match[2].count("[") > MAX_DEPTH:
-            raise Problem("invalid_request", f"{name[:60]!r} is not the name of a field.")
+            raise Problem(
+                "invalid_request", f"{name[:60]!r} is not the name of a field.", param=name[:60]
+            )
         _put(root, name, [match[1], *re.findall(r"\[([^\[\]]*)\]", match[2])], value)
     return {name: _lists(value) for name, value in root.items()}
 
@@ -110,7 +112,11 @@ def _put(root: dict[str, Any], name: str, path: list[str], value: Any) -> None:
     for number, part in enumerate(path[1:], 1):
         below = here.setdefault(key, {})
         if not isinstance(below, dict):
-            raise Problem("invalid_request", f"{name[:60]!r} is given as a value and as an object.")
+            raise Problem(
+                "invalid_request",
+                f"{name[:60]!r} is given as a value and as an object.",
+                param=path[0],
+            )
         here, key = below, part or _next(below, path[number + 1 :])
     if key in here:
         raise Problem("invalid_request", f"{name[:60]!r} is given twice.", param=path[0])

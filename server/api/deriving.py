@@ -4,9 +4,11 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
+from chaining.story import Shot
 from server.api.auth import Caller
+from server.api.errors import problem_of
 from server.api.extensions import Source, plan_extension
-from server.api.fields import Asked, JobOptions
+from server.api.fields import Asked, JobOptions, parse
 from server.api.intake import Intake
 from server.api.making import (
     laid_over,
@@ -18,17 +20,27 @@ from server.api.making import (
 )
 from server.api.planned import Planned
 from server.api.planning import Place
-from server.api.references import JOB, is_job, reference
+from server.api.references import JOB, is_job
 from server.api.services import Services
 from server.api.stories import common_clips, lay_out
 from server.api.submit import Origin, place_of
 from server.problems import Problem
 from server.queue.job import Job
+from vidgen.errors import VidgenError
 from vidgen.request import fields as request_fields
-from vidgen.request import group_of
+from vidgen.request import group_of, parse_request
 from vidgen.settings import outweighed
 
+STORY_PARTS = ("strategy", "handover", "controls", "shots", "end_image")
 _PASSED_ON = ("sampling", "attention", "memory", "output", "model")
+_APART = {
+    "image": "it begins with the video's last frame",
+    "last_image": "write end_image, or last_image of a shot",
+    "mask": "what is there stays as it is",
+    "strength": "what is there stays as it is",
+    "n": "it is one video",
+    "prefix_frames": "write handover.overlap",
+}
 
 
 def edit(services: Services, caller: Caller, asked: Asked) -> tuple[Planned, Origin | None]:
@@ -57,13 +69,14 @@ def extension(
     Raises  Problem
     """
     intake = Intake(services, caller)
-    rest = dict(data)
-    told = rest.pop("video", None)
+    parts = {name: value for name, value in data.items() if name in STORY_PARTS}
+    request = intake.request({name: data[name] for name in data if name not in parts})
+    told = request.pop("video", None)
     if told is None:
         raise Problem("invalid_request", "video is missing: which one goes on?", param="video")
-    named = {"request": {"video": reference("video", told, intake.keep)}}
+    named = {"request": {"video": told}}
     video = str(intake.resolve(named, zdr=options.zdr)["request"]["video"])
-    new = intake.story(_new_part(rest))
+    new = intake.story(_new_part(parts, request))
     place = place_of(services, caller, options)
     if not is_job(video):
         story, facts = settled_story(services, caller, new, options)
@@ -80,16 +93,20 @@ def extension(
     return plan_extension(services.planner, story, facts, source, place), origin
 
 
-def _new_part(rest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the story of the new part as it was told."""
-    request = dict(rest)
-    story: dict[str, Any] = {
-        name: request.pop(name)
-        for name in ("strategy", "handover", "controls", "seed", "end_image")
-        if name in request
+def _new_part(parts: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the story of the new part as it was told.
+
+    parts   of a story
+    fields  of the clips, canonical
+    Raises  Problem naming the field
+    """
+    request, story = dict(fields), dict(parts)
+    if "seed" in request:
+        story["seed"] = request.pop("seed")
+    shots = story.pop("shots", None)
+    shot: dict[str, Any] = {
+        name: request.pop(name) for name in ("prompt", "seconds") if name in request
     }
-    shots = request.pop("shots", None)
-    shot = {name: request.pop(name) for name in ("prompt", "seconds") if name in request}
     if shots is not None and shot:
         raise Problem(
             "invalid_request", "shots and prompt both say what follows; give one.", param="shots"
@@ -98,8 +115,23 @@ def _new_part(rest: Mapping[str, Any]) -> dict[str, Any]:
         for name in ("prompt", "seconds"):
             if name not in shot:
                 raise Problem("invalid_request", f"{name} is missing.", param=name)
+        parse(Shot, shot)
         shots = [shot]
+    _check_clips(request)
     return {**story, "shots": shots, "request": request}
+
+
+def _check_clips(request: Mapping[str, Any]) -> None:
+    """Raise Problem invalid_request that names a field which clips cannot be made with."""
+    for name, why in _APART.items():
+        if name in request:
+            raise Problem(
+                "invalid_request", f"{name} does not go with an extension: {why}.", param=name
+            )
+    try:
+        parse_request({**request, "prompt": "a shot"})
+    except VidgenError as error:
+        raise problem_of(error) from None
 
 
 def _passed_on(payload: Mapping[str, Any]) -> dict[str, Any]:
@@ -201,6 +233,11 @@ def fork(
     payload = payload_of(job)
     intake = Intake(services, caller)
     if "request" in payload:
+        if asked.story is not None:
+            raise Problem(
+                "unprocessable", f"{job.id} is one clip and no story; change its fields.",
+                param="story",
+            )  # fmt: skip
         if from_clip:
             raise Problem(
                 "unprocessable", f"{job.id} is one clip; leave from_clip out.", param="from_clip"

@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from chaining.clip_plan import ClipPlan
 from chaining.extend import Original, adjustments
 from chaining.lengths import Lengths
 from chaining.story import Story
@@ -160,6 +161,7 @@ def _size(request: dict[str, Any], source: Source, model: Model) -> tuple[int, i
 
 def _planned(planner: Planner, new: Story, source: Source, laid: Laid) -> Planned:
     first, schedule = laid.first, laid.schedule
+    opening, *made = schedule.clips
     factor = planner.factor(first)
     own_rate = Fraction(first.model.recipe.fps)
     made_at = first.size.width, first.size.height
@@ -168,7 +170,7 @@ def _planned(planner: Planner, new: Story, source: Source, laid: Laid) -> Planne
         *(item for item in first.adjustments if item.field not in ("image", "fps")),
         *shots_adjusted(schedule.adjustments, 1),
     ]
-    frames = source.num_frames + schedule.num_frames - schedule.clips[0].stop
+    frames = source.num_frames + schedule.num_frames - opening.stop
     decided = shape_of(first) | {
         "width": source.width,
         "height": source.height,
@@ -181,7 +183,7 @@ def _planned(planner: Planner, new: Story, source: Source, laid: Laid) -> Planne
         "adjustments": [item.as_dict() for item in found],
         "warnings": list(first.notes),
         "estimate": estimate_of(laid.cost.seconds, laid.cost.folder, laid.cost.largest, factor),
-        "clips": [clip_facts(clip) for clip in schedule.clips],
+        "clips": [_clip_facts(clip, opening.stop) for clip in made],
         "shots": len(new.shots),
         "extends_frames": source.num_frames,
     }
@@ -196,13 +198,30 @@ def _planned(planner: Planner, new: Story, source: Source, laid: Laid) -> Planne
         text=" / ".join(shot.prompt for shot in new.shots),
         model=story_model(new),
         loras=tuple(str(item["path"]) for item in new.request.get("loras", ())),
-        clips=len(schedule.clips),
+        clips=len(made),
         tokens=largest.tokens,
         cost_seconds=laid.cost.seconds.middle * factor,
         device_bytes=int(largest.device_bytes.low),
         disk_bytes=int(laid.cost.folder.high + laid.cost.video.high),
         decided=decided,
     )
+
+
+def _clip_facts(clip: ClipPlan, before: int) -> dict[str, Any]:
+    """Return what clients see of a new clip; clips, shots and frames count from the video's end on.
+
+    before  frames of the chain that are the video's
+    """
+    found = clip_facts(clip)
+    previous = clip.previous or None  # what follows the video itself follows no clip of the job
+    return found | {
+        "index": clip.index - 1,
+        "place": max(-1, clip.place - 1),
+        "shot": clip.shot - 1,
+        "previous": None if previous is None else previous - 1,
+        "start": found["start"] - before,
+        "stop": found["stop"] - before,
+    }
 
 
 def replace_seed(story: Story, seed: int) -> dict[str, Any]:

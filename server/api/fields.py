@@ -126,16 +126,27 @@ def sort_fields(data: Mapping[str, Any], *, story: bool = False) -> Asked:
         )
     if not isinstance(told, dict):
         raise Problem("invalid_request", "story must be an object with shots.", param="story")
+    refuse_unknown(told, _STORY, "story")
     return Asked({}, told, options)
 
 
-def refuse_unknown(data: Collection[str], known: Collection[str]) -> None:
-    """Raise Problem invalid_request for a name that is not known, with the nearest ones."""
+def refuse_unknown(
+    data: Collection[str], known: Collection[str], inside: str | None = None
+) -> None:
+    """Raise Problem invalid_request for a name that is not known, with the nearest ones.
+
+    inside  the field of the body that holds the names, when it is not the body itself
+    """
     for name in data:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
             hint = f"; did you mean {' or '.join(near)}?" if near else "."
-            raise Problem("invalid_request", f"Unknown field {name[:60]!r}{hint}", param=name[:60])
+            where = f" of {inside}" if inside else ""
+            raise Problem(
+                "invalid_request",
+                f"Unknown field {name[:60]!r}{where}{hint}",
+                param=inside or name[:60],
+            )
 
 
 def _value(name: str, value: Any) -> Any:

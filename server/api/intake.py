@@ -1,5 +1,6 @@
 """Intake: the files that come with a body or are named in it become uploads of the tenant."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,7 +39,7 @@ class Intake:
 
         Raises  Problem
         """
-        return named_request(_canonical(fields, None), self.keep)
+        return named_request(_canonical(fields), self.keep)
 
     def story(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return a story's fields, files by references not yet looked at.
@@ -90,11 +91,18 @@ class Intake:
         return job
 
 
-def _canonical(fields: Mapping[str, Any], param: str | None) -> dict[str, Any]:
+def _canonical(fields: Mapping[str, Any], whole: str | None = None) -> dict[str, Any]:
+    """Return fields by their canonical names.
+
+    whole   what the client calls all of them
+    Raises  Problem that names `whole`, or else the field that it begins to tell of
+    """
     try:
         return canonical_names(fields)
     except ValueError as error:
-        raise Problem("invalid_request", f"{error}.", param=param) from None
+        told = re.findall(r"\w+", str(error))
+        field = whole or next((word for word in told if word in fields), told[0])
+        raise Problem("invalid_request", f"{error}.", param=field) from None
 
 
 def video_facts(job: Job) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from prometheus_client.metrics_core import SummaryMetricFamily
 from sqlalchemy import Connection, func, select
 
 from server.api.counters import Counters
-from server.api.load import load_of
 from server.database import Database
 from server.database.tables import deliveries, events, jobs, rates, usage, workers
+from server.queue.standing import standing_of
 
 STAGES = ("encode", "condition", "denoise", "decode", "write")
 
@@ -48,7 +48,7 @@ def _of_jobs(connection: Connection) -> Iterator[Metric]:
     for row in connection.execute(chosen.group_by(jobs.c.state, code)):
         found.add_metric((row.state, row.code or ""), row.jobs)
     yield found
-    load = load_of(connection)
+    load = standing_of(connection).everyone
     yield GaugeMetricFamily("vidgen_queue_depth", "Waiting jobs.", load.queued)
     yield GaugeMetricFamily("vidgen_queue_backlog_seconds", "Predicted work.", load.backlog)
 

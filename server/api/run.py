@@ -12,6 +12,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from server.api.app import create_app
+from server.api.arenas import share_arenas
 from server.api.logs import set_up_logs
 from server.api.services import Services
 from server.settings import ServerSettings
@@ -72,6 +73,7 @@ def serve_api(
     dress         adds to the app what is not of the API, the studio for one
     Raises        BadRequest as `create_app` does
     """
+    share_arenas()
     set_up_logs(settings)
     app = create_app(settings, home)
     if dress is not None:

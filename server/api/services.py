@@ -53,7 +53,12 @@ def services_of(request: Request) -> Services:
     return found
 
 
-ServicesOf = Annotated[Services, Depends(services_of)]
+async def _services_here(request: Request) -> Services:
+    """Return them without a thread, which each dependency that is not async would take."""
+    return services_of(request)
+
+
+ServicesOf = Annotated[Services, Depends(_services_here)]
 
 
 def check_id(value: str, what: str = "video") -> str:

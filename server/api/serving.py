@@ -12,7 +12,8 @@ from starlette.responses import Response, StreamingResponse
 from server.problems import Problem
 from server.store import Store
 
-_TYPES = {
+OCTETS = "application/octet-stream"
+MEDIA_TYPES = {
     "mp4": "video/mp4",
     "mov": "video/quicktime",
     "webm": "video/webm",
@@ -23,10 +24,20 @@ _TYPES = {
     "webp": "image/webp",
     "json": "application/json",
     "zip": "application/zip",
-    "safetensors": "application/octet-stream",
+    "safetensors": OCTETS,
     "m4s": "video/iso.segment",
 }
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+
+
+def bytes_said(*types: str) -> dict[int | str, dict[str, Any]]:
+    """Return the documented answers of a route that serves a file of one of some media types."""
+    content: dict[str, dict[str, Any]] = {name: {} for name in types}
+    return {
+        200: {"content": content, "description": "The file."},
+        206: {"content": content, "description": "A range of it."},
+        304: {"description": "Not changed since the ETag that was sent."},
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +61,7 @@ class Stored:
     @property
     def media_type(self) -> str:
         """One of the types that are served; what is not known is only octets."""
-        return _TYPES.get(self.suffix, "application/octet-stream")
+        return MEDIA_TYPES.get(self.suffix, OCTETS)
 
     @property
     def etag(self) -> str:

@@ -36,12 +36,14 @@ class Laid:
 def read_story(fields: Mapping[str, Any]) -> Story:
     """Make a story of untrusted fields.
 
-    Raises  Problem invalid_request
+    Raises  Problem invalid_request; what is wrong with no field alone is so with the shots
     """
     try:
         return parse_story(fields)
     except VidgenError as error:
-        raise problem_of(error) from None
+        problem = problem_of(error)
+        problem.param = problem.param or "shots"
+        raise problem from None
 
 
 def story_model(story: Story) -> str:

@@ -18,6 +18,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
 metadata = MetaData(
@@ -134,12 +135,17 @@ jobs = Table(
     Column("trashed_at", Float),
     Column("zdr", Boolean, nullable=False),
     Column("traceparent", String(64)),
-    Index("ix_jobs_queue", "state", "pool", "tenant", "priority", "rank"),
-    Index("ix_jobs_listing", "tenant", "created_at"),
+    # Rows of jobs are wide. These hold all that is counted and looked for again and again.
+    Index("ix_jobs_queue", "state", "pool", "tenant", "priority", "rank", "id", "model",
+          "cost_seconds", "clips", "clips_completed", "disk_bytes", "charged_seconds"),
+    Index("ix_jobs_listing", "tenant", "created_at", "id", "state"),
+    Index("ix_jobs_lease", "state", "lease_until", "queue_deadline_at", "started_at",
+          "run_limit_seconds", "id"),
+    Index("ix_jobs_stop", "stop", sqlite_where=text("stop IS NOT NULL"),
+          postgresql_where=text("stop IS NOT NULL")),
     Index("ix_jobs_parent", "parent"),
-    Index("ix_jobs_lease", "state", "lease_until"),
     UniqueConstraint("tenant", "idempotency_key", name="uq_jobs_idempotency"),
-)
+)  # fmt: skip
 
 job_secrets = Table(
     "job_secrets",  # keys of zero-retention payloads; deleting a row makes the payload unreadable

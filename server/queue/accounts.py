@@ -15,14 +15,18 @@ from server.states import CLAIMABLE, LEASED
 
 
 def join(connection: Connection, tenant: str, pool: str) -> None:
+    """Let a tenant have a job to be claimed, one of some or its first."""
+    waits = select(jobs.c.id).where(jobs.c.tenant == tenant, among(CLAIMABLE)).limit(1)
+    if connection.execute(waits).first() is None:
+        lift(connection, tenant, pool)
+
+
+def lift(connection: Connection, tenant: str, pool: str) -> None:
     """Lift a tenant with nothing to claim to the time of those who compete: no credit is hoarded.
 
     That time is the least at which one with work in the pool began its newest running job or would
     begin its next one; without any, of those with work anywhere; else the greatest of all.
     """
-    waits = select(jobs.c.id).where(jobs.c.tenant == tenant, among(CLAIMABLE)).limit(1)
-    if connection.execute(waits).first() is not None:
-        return
     found = _time(connection, jobs.c.tenant != tenant, jobs.c.pool == pool)
     if found is None:
         found = _time(connection, jobs.c.tenant != tenant)

@@ -4,33 +4,29 @@ import datetime
 import math
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, bindparam, select
 
-from server.database.tables import jobs, workers
+from server.database.tables import workers
 from server.problems import Problem
 from server.queue.accounts import paid_in_month, used_on
 from server.queue.holds import no_fit
 from server.queue.job import Job
 from server.queue.new_job import NewJob
-from server.queue.rows import among, remaining_cost
+from server.queue.standing import Load, Standing
 from server.queue.tenants import Tenant
 from server.queue.worker import LIVE, Worker
 from server.settings import ServerSettings
-from server.states import LEASED, WAITING
 
 RECENT_SECONDS = 3600.0  # for which a worker that went away is expected to come again
 _MIB = 1024**2
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """What waits, of all tenants or of one. backlog: predicted seconds."""
-
-    queued: int
-    backlog: float
+_KNOWN = (
+    select(workers)
+    .where(workers.c.state.in_(LIVE) | (workers.c.heartbeat_at >= bindparam("since")))
+    .order_by(workers.c.id)
+)
 
 
 def admit(
@@ -39,28 +35,28 @@ def admit(
     tenant: Tenant,
     job: NewJob | Job,
     now: float,
+    standing: Standing,
     live: Sequence[Worker],
     free_disk: int | None,
 ) -> None:
     """Refuse a job that the queue, its tenant or the disk has no room for.
 
+    standing   of the tenant, counted in this transaction
     live       the workers that take jobs
     free_disk  bytes; None where it is not this machine's to know
     Raises     Problem queue_full, quota_exceeded, budget_exceeded, storage_full
     """
-    everyone, its = _loads(connection, tenant.id)
     sharing = max(1, len(live))
-    _queue(settings, everyone, sharing)
-    _tenant(connection, settings, tenant, job, now, its, sharing)
+    _queue(settings, standing.everyone, sharing)
+    _tenant(connection, settings, tenant, job, now, standing, sharing)
     if free_disk is not None:
-        _disk(connection, settings, job, free_disk)
+        _disk(settings, job, standing.disk_bytes, free_disk)
 
 
 def known_workers(connection: Connection, now: float) -> list[Worker]:
     """Return the workers that take jobs, and those of the last hour that went away."""
-    recent = workers.c.state.in_(LIVE) | (workers.c.heartbeat_at >= now - RECENT_SECONDS)
-    chosen = select(workers).where(recent).order_by(workers.c.id)
-    return [Worker.of(row) for row in connection.execute(chosen)]
+    found = connection.execute(_KNOWN, {"since": now - RECENT_SECONDS})
+    return [Worker.of(row) for row in found]
 
 
 def refuse_if_none_could(known: Sequence[Worker], job: NewJob | Job) -> None:
@@ -73,20 +69,6 @@ def refuse_if_none_could(known: Sequence[Worker], job: NewJob | Job) -> None:
     empty = [_unloaded(worker) for worker in known]
     why = no_fit(job, empty)
     raise Problem("no_worker_fits", f"No worker could make it. {why}")
-
-
-def _loads(connection: Connection, tenant: str) -> tuple[Load, Load]:
-    """Return what waits, of all tenants and of one."""
-    mine = jobs.c.tenant == tenant
-    backlog = func.sum(remaining_cost())
-    counted = select(
-        func.count(),
-        func.coalesce(backlog, 0.0),
-        func.count().filter(mine),
-        func.coalesce(backlog.filter(mine), 0.0),
-    ).where(among(WAITING))
-    queued, seconds, its_queued, its_seconds = connection.execute(counted).one()
-    return Load(int(queued), float(seconds)), Load(int(its_queued), float(its_seconds))
 
 
 def free_disk_of(settings: ServerSettings) -> int | None:
@@ -129,16 +111,17 @@ def _tenant(
     tenant: Tenant,
     job: NewJob | Job,
     now: float,
-    load: Load,
+    standing: Standing,
     live: int,
 ) -> None:
+    load = standing.its
     most = settings.tenant_max_queued if tenant.max_queued is None else tenant.max_queued
     if load.queued >= most:
         mean = load.backlog / load.queued if load.queued else job.cost_seconds
         said = f"{load.queued} of your jobs wait, and at most {most} may"
         raise _come_again("quota_exceeded", said, mean / live, load)
     if tenant.gpu_seconds_per_day is not None:
-        ahead = load.backlog + _charged(connection, tenant.id)
+        ahead = load.backlog + standing.charged
         used = used_on(connection, tenant.id, now)
         if used + ahead + job.cost_seconds > tenant.gpu_seconds_per_day:
             raise _come_again(
@@ -150,7 +133,7 @@ def _tenant(
                 load,
             )
     if tenant.budget_per_month is not None:
-        ahead = load.backlog + _charged(connection, tenant.id) + job.cost_seconds
+        ahead = load.backlog + standing.charged + job.cost_seconds
         paid = paid_in_month(connection, tenant.id, now)
         price = ahead * settings.price_per_gpu_hour / 3600
         if paid + price > tenant.budget_per_month:
@@ -163,11 +146,7 @@ def _tenant(
             )
 
 
-def _disk(
-    connection: Connection, settings: ServerSettings, job: NewJob | Job, free_disk: int
-) -> None:
-    open_jobs = select(func.coalesce(func.sum(jobs.c.disk_bytes), 0)).where(among(WAITING | LEASED))
-    promised = int(connection.execute(open_jobs).scalar_one())
+def _disk(settings: ServerSettings, job: NewJob | Job, promised: int, free_disk: int) -> None:
     reserve = settings.disk_reserve_mib * _MIB
     if free_disk - promised - job.disk_bytes < reserve:
         raise Problem(
@@ -177,12 +156,6 @@ def _disk(
             f"{settings.disk_reserve_mib} MiB stay in reserve: delete results, or come later.",
             headers=_headers(60),
         )
-
-
-def _charged(connection: Connection, tenant: str) -> float:
-    total = select(func.coalesce(func.sum(jobs.c.charged_seconds), 0.0))
-    running = total.where(jobs.c.tenant == tenant, among(LEASED))
-    return float(connection.execute(running).scalar_one())
 
 
 def _until_tomorrow(now: float) -> float:

@@ -100,7 +100,7 @@ def _best(
 
 def _heads(settings: ServerSettings, worker: Worker, now: float) -> Select[Any]:
     """Select the first job of each tenant, model and set of LoRAs that the worker may have."""
-    key = order_key(settings)
+    key = order_key(settings.ageing_seconds)
     alike = (jobs.c.tenant, jobs.c.model, cast(jobs.c.loras, Text))
     place = func.row_number().over(partition_by=alike, order_by=(key, jobs.c.id))
     in_time = or_(

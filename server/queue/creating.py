@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import Connection, and_, insert, select, update
+from sqlalchemy import Connection, and_, bindparam, insert, select, update
 
 from server.database.tables import job_secrets, jobs
 from server.ids import new_id
@@ -14,7 +14,8 @@ from server.queue.change import event_of, told
 from server.queue.holds import no_fit
 from server.queue.job import Job
 from server.queue.new_job import NewJob
-from server.queue.order import next_rank
+from server.queue.order import rank_behind
+from server.queue.standing import Standing, standing_of
 from server.queue.tenants import Tenant
 from server.queue.worker import LIVE, Worker
 from server.settings import ServerSettings
@@ -48,9 +49,12 @@ def create(
     known = known_workers(connection, now)
     refuse_if_none_could(known, new)
     live = [worker for worker in known if worker.state in LIVE]
-    admit(connection, settings, tenant, new, now, live, free_disk)
+    standing = standing_of(connection, tenant.id)
+    admit(connection, settings, tenant, new, now, standing, live, free_disk)
     state = _state(connection, tenant, new, now, live)
-    job = _inserted(connection, settings, new, now, state)
+    if state["state"] == JobState.QUEUED.value and not standing.claimable:
+        accounts.lift(connection, tenant.id, new.pool)
+    job = _inserted(connection, settings, new, now, state, standing)
     if new.secret is not None:
         connection.execute(insert(job_secrets).values(job_id=job.id, key=new.secret))
     data = {} if job.hold_reason is None else {"reason": job.hold_reason}
@@ -62,12 +66,13 @@ def _same_key(connection: Connection, new: NewJob, now: float) -> Job | None:
     """Return the job that the same idempotency key made, and forget a key that is too old."""
     if new.idempotency_key is None:
         return None
-    same = and_(jobs.c.tenant == new.tenant, jobs.c.idempotency_key == new.idempotency_key)
-    row = connection.execute(select(jobs).where(same)).one_or_none()
+    asked = {"its_tenant": new.tenant, "its_key": new.idempotency_key}
+    row = connection.execute(_BY_KEY, asked).one_or_none()
     if row is None:
         return None
     if row.created_at <= now - IDEMPOTENCY_SECONDS:
-        connection.execute(update(jobs).where(same).values(idempotency_key=None))
+        old = update(jobs).where(jobs.c.id == row.id)
+        connection.execute(old.values(idempotency_key=None))
         return None
     if row.body_hash != new.body_hash:
         raise Problem(
@@ -99,6 +104,7 @@ def _inserted(
     new: NewJob,
     now: float,
     state: dict[str, str],
+    standing: Standing,
 ) -> Job:
     kept = settings.retention_seconds if new.retention_seconds is None else new.retention_seconds
     asked = {
@@ -115,15 +121,16 @@ def _inserted(
         "retention_seconds": min(kept, ZDR_SECONDS) if new.zdr else kept,
         "created_at": now,
         "updated_at": now,
-        "rank": next_rank(connection, new.tenant, now),
+        "rank": rank_behind(standing.last_rank, now),
         **_UNTOUCHED,
         **state,
     }
-    if row["state"] == JobState.QUEUED.value:
-        accounts.join(connection, new.tenant, new.pool)
     return Job.of(connection.execute(_INSERT, row).one())
 
 
+_BY_KEY = select(jobs).where(
+    jobs.c.tenant == bindparam("its_tenant"), jobs.c.idempotency_key == bindparam("its_key")
+)
 _INSERT = insert(jobs).returning(*jobs.c)
 _UNTOUCHED: dict[str, Any] = {
     "lease_epoch": 0,

@@ -15,6 +15,7 @@ from server.queue.worker import LIVE, Needs, Worker
 from server.states import CLAIMABLE, JobState
 
 _GIB = 1024**3
+_LIVE = select(workers).where(workers.c.state.in_(LIVE)).order_by(workers.c.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,7 @@ def rehold(db: Database, clock: Callable[[], float] = time.time) -> list[str]:
 
 def live_workers(connection: Connection) -> list[Worker]:
     """Return the workers that take jobs."""
-    chosen = select(workers).where(workers.c.state.in_(LIVE)).order_by(workers.c.id)
-    return [Worker.of(row) for row in connection.execute(chosen)]
+    return [Worker.of(row) for row in connection.execute(_LIVE)]
 
 
 def no_fit(job: Needs, live: Sequence[Worker]) -> str | None:

@@ -18,6 +18,7 @@ from server.queue.library import Filters, Page
 from server.queue.new_job import NewJob
 from server.queue.place import Place, place_of
 from server.queue.rows import find, find_locked
+from server.queue.standing import standing_of
 from server.queue.stopping import Stop
 from server.queue.tenants import get as tenant_of
 from server.settings import ServerSettings
@@ -220,9 +221,10 @@ class Jobs:
     def _again(self, connection: Connection, job: Job, start: int) -> Job:
         now = self._clock()
         tenant = tenant_of(connection, job.tenant)
+        standing = standing_of(connection, job.tenant)
         live = live_workers(connection)
         free_disk = self._free_disk(self.settings)
-        admit(connection, self.settings, tenant, job, now, live, free_disk)
+        admit(connection, self.settings, tenant, job, now, standing, live, free_disk)
         return stopping.again(connection, job, start, now)
 
     def _locked(

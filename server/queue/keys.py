@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, insert, or_, select, update
+from sqlalchemy import Row, bindparam, insert, or_, select, update
 
 from server.database.open import Database
 from server.database.tables import api_keys
@@ -17,6 +17,8 @@ from server.queue import tenants
 
 PREFIX = "sk-vidgen-"
 SCOPES = ("create", "read", "admin")
+_BY_HASH = select(api_keys).where(api_keys.c.hash == bindparam("its_hash"))
+_ANY = select(api_keys.c.id).where(api_keys.c.revoked_at.is_(None)).limit(1)
 _SEEN_SECONDS = 60.0  # how exactly last_used_at is known; each use would be a write otherwise
 
 
@@ -80,8 +82,7 @@ def find_key(db: Database, plain: str, clock: Callable[[], float] = time.time) -
     """
     now = clock()
     with db.read() as connection:
-        chosen = select(api_keys).where(api_keys.c.hash == _hash(plain))
-        row = connection.execute(chosen).one_or_none()
+        row = connection.execute(_BY_HASH, {"its_hash": _hash(plain)}).one_or_none()
     if row is None or row.revoked_at is not None:
         raise Problem("unauthorized", "The API key is unknown or was revoked; use another one.")
     key = _key(row)
@@ -126,9 +127,8 @@ def revoke_key(
 
 def any_key(db: Database) -> bool:
     """Whether a key exists that was not revoked."""
-    chosen = select(api_keys.c.id).where(api_keys.c.revoked_at.is_(None)).limit(1)
     with db.read() as connection:
-        return connection.execute(chosen).first() is not None
+        return connection.execute(_ANY).first() is not None
 
 
 def _key(row: Row[Any]) -> Key:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, select, update
 
 from server.database.tables import jobs
 from server.problems import Problem
@@ -31,11 +31,12 @@ class _Placed:
     priority: int
 
 
-def next_rank(connection: Connection, tenant: str, now: float) -> float:
-    """Return the rank of a job that joins the end of its tenant's."""
-    last = select(func.max(jobs.c.rank)).where(jobs.c.tenant == tenant, among(WAITING))
-    found = connection.execute(last).scalar_one()
-    return now if found is None or found < now else float(found) + 1e-3
+def rank_behind(last: float | None, now: float) -> float:
+    """Return the rank of a job that joins the end of its tenant's.
+
+    last  the highest rank of those that wait, None: none waits
+    """
+    return now if last is None or last < now else last + 1e-3
 
 
 def move(connection: Connection, settings: ServerSettings, job: Job, target: Target) -> None:
@@ -60,7 +61,7 @@ def move(connection: Connection, settings: ServerSettings, job: Job, target: Tar
 
 
 def _others(connection: Connection, settings: ServerSettings, job: Job) -> list[_Placed]:
-    key = order_key(settings)
+    key = order_key(settings.ageing_seconds)
     chosen = (
         select(jobs.c.id, key.label("key"), jobs.c.priority)
         .where(jobs.c.tenant == job.tenant, among(WAITING), jobs.c.id != job.id)

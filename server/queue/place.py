@@ -5,19 +5,19 @@ over the live workers that it fits. A prediction, not a promise: jobs that come 
 priority, or of a tenant that is due more, go before it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, or_, select
+from sqlalchemy import Connection, select
 
-from server.database.tables import jobs, tenants
+from server.database.tables import jobs
 from server.queue.holds import live_workers
 from server.queue.job import Job
-from server.queue.rates import factors
-from server.queue.rows import among, order_key, remaining_cost
-from server.queue.worker import Worker
+from server.queue.line import ahead_of
+from server.queue.rates import Factors, factors_of
+from server.queue.rows import among
 from server.settings import ServerSettings
-from server.states import CLAIMABLE, LEASED, WAITING
+from server.states import LEASED, WAITING
 
 Range = tuple[float, float]
 
@@ -37,32 +37,39 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ahead:
-    """Jobs of one model that are before a job."""
+class _Running:
+    """A job that a worker has."""
 
     model: str
-    number: int
-    seconds: float
+    eta_at: float | None
+    cost_seconds: float
+    progress: int
+
+
+_RUNNING = select(
+    jobs.c.lease_owner, jobs.c.model, jobs.c.eta_at, jobs.c.cost_seconds, jobs.c.progress
+).where(among(LEASED))
 
 
 def place_of(connection: Connection, settings: ServerSettings, job: Job, now: float) -> Place:
     """Return the place of a job."""
     if job.state in LEASED:
-        return Place(0, (0.0, 0.0), _left(connection, job, now))
+        found = factors_of(connection, [job.model])
+        running = _Running(job.model, job.eta_at, job.cost_seconds, job.progress)
+        return Place(0, (0.0, 0.0), _left(found, running, now))
     if job.state not in WAITING:
         return Place(None, None, None)
-    ahead = _ahead(connection, settings, job)
+    ahead = ahead_of(connection, settings, job)
     position = 1 + sum(group.number for group in ahead)
-    fitting = [worker for worker in live_workers(connection) if worker.fits(job)]
+    fitting = [worker.id for worker in live_workers(connection) if worker.fits(job)]
     if not fitting or job.held_by in ("person", "budget"):
         return Place(position, None, None)
-    busy = _running(connection, fitting)
-    left = [
-        _left(connection, busy[worker.id], now) if worker.id in busy else (0.0, 0.0)
-        for worker in fitting
-    ]
-    work = [_range(connection, group.model, group.seconds) for group in ahead]
-    own = _range(connection, job.model, job.remaining_seconds)
+    busy = _running(connection)
+    models = [job.model, *(each.model for each in ahead), *(each.model for each in busy.values())]
+    found = factors_of(connection, models)
+    left = [_left(found, busy[id], now) if id in busy else (0.0, 0.0) for id in fitting]
+    work = [_range(found, group.model, group.seconds) for group in ahead]
+    own = _range(found, job.model, job.remaining_seconds)
     middle, high = (
         begin_after([free[which] for free in left], sum(each[which] for each in work))
         for which in (0, 1)
@@ -85,70 +92,20 @@ def begin_after(free: list[float], work: float) -> float:
     return begin
 
 
-def _ahead(connection: Connection, settings: ServerSettings, job: Job) -> list[_Ahead]:
-    """Return what fair sharing serves before a job, by model.
-
-    A job is due at the virtual time that its tenant has reached when it is its turn: what the
-    tenant was served, and its own jobs before this one over its weight.
-    """
-    key, cost = order_key(settings), remaining_cost()
-    mine = job.rank - job.priority * settings.ageing_seconds
-    earlier = or_(key < mine, and_(key == mine, jobs.c.id < job.id))
-    in_line = and_(among(CLAIMABLE), jobs.c.pool == job.pool)
-    summed = (func.count().label("number"), func.sum(cost).label("seconds"))
-    own = select(jobs.c.model, *summed).where(in_line, jobs.c.tenant == job.tenant, earlier)
-    ahead = [_Ahead(**row._mapping) for row in connection.execute(own.group_by(jobs.c.model))]
-
-    served = select(tenants.c.served, tenants.c.weight).where(tenants.c.id == job.tenant)
-    reached, weight = connection.execute(served).one()
-    due = reached + sum(group.seconds for group in ahead) / weight
-    others = _others_ahead(in_line, jobs.c.tenant != job.tenant, key, due, mine)
-    return ahead + [_Ahead(**row._mapping) for row in connection.execute(others)]
+def _running(connection: Connection) -> dict[str, _Running]:
+    """Return what each worker has."""
+    return {owner: _Running(*its) for owner, *its in connection.execute(_RUNNING)}
 
 
-def _others_ahead(
-    in_line: ColumnElement[bool],
-    others: ColumnElement[bool],
-    key: ColumnElement[float],
-    due: float,
-    mine: float,
-) -> Select[Any]:
-    """Select other tenants' jobs that are due before a time, or then and came earlier."""
-    cost = remaining_cost()
-    until = func.sum(cost).over(partition_by=jobs.c.tenant, order_by=(key, jobs.c.id))
-    line = (
-        select(
-            jobs.c.model,
-            cost.label("cost"),
-            key.label("key"),
-            (tenants.c.served + (until - cost) / tenants.c.weight).label("due"),
-        )
-        .join(tenants, tenants.c.id == jobs.c.tenant)
-        .where(in_line, others, tenants.c.served <= due)
-        .subquery()
-    )
-    return (
-        select(line.c.model, func.count().label("number"), func.sum(line.c.cost).label("seconds"))
-        .where(or_(line.c.due < due, and_(line.c.due == due, line.c.key < mine)))
-        .group_by(line.c.model)
-    )
-
-
-def _running(connection: Connection, fitting: list[Worker]) -> dict[str, Job]:
-    ids = [worker.id for worker in fitting]
-    chosen = select(jobs).where(jobs.c.lease_owner.in_(ids), among(LEASED))
-    return {str(row.lease_owner): Job.of(row) for row in connection.execute(chosen)}
-
-
-def _left(connection: Connection, job: Job, now: float) -> Range:
+def _left(found: Mapping[str, Factors], job: _Running, now: float) -> Range:
     """Return how long a job that a worker has goes on."""
     if job.eta_at is not None:
         left = max(0.0, job.eta_at - now)
         return left, left
-    return _range(connection, job.model, job.cost_seconds * (1 - job.progress / 100))
+    return _range(found, job.model, job.cost_seconds * (1 - job.progress / 100))
 
 
-def _range(connection: Connection, model: str, seconds: float) -> Range:
+def _range(found: Mapping[str, Factors], model: str, seconds: float) -> Range:
     """Return predicted seconds with their spread; the job's cost is in the middle already."""
-    middle, high = factors(connection, model)
+    middle, high = found[model]
     return seconds, seconds * high / middle

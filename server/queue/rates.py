@@ -2,9 +2,10 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
 
 from server.database.open import Database
 from server.database.tables import rates
@@ -12,6 +13,9 @@ from server.database.tables import rates
 _SHARE = 0.1  # of the newest measurement in the mean, once there are ten
 _PRIOR_SPREAD = 1.5  # of the prediction itself; counts as one measurement
 _Z90 = 1.2816  # standard deviations from the middle to the 90th percentile
+_OF_MODELS = select(rates).where(rates.c.model.in_(bindparam("models", expanding=True)))
+
+Factors = tuple[float, float]
 
 
 def record(
@@ -53,29 +57,30 @@ def record(
 
 def corrected(
     db: Database, model: str, device: str | None = None, attention: str | None = None
-) -> tuple[float, float]:
+) -> Factors:
     """Return by what to multiply predicted seconds for the 50th and the 90th percentile.
 
     device, attention  None: over all that the model was run with, by how often
     """
     with db.read() as connection:
-        return factors(connection, model, device, attention)
+        rows = connection.execute(_OF_MODELS, {"models": [model]}).all()
+    return _factors(
+        row for row in rows if device in (None, row.device) and attention in (None, row.attention)
+    )
 
 
-def factors(
-    connection: Connection, model: str, device: str | None = None, attention: str | None = None
-) -> tuple[float, float]:
-    """Return what `corrected` does, within a transaction."""
-    chosen = select(rates.c.ratio, rates.c.spread, rates.c.count.label("times"))
-    chosen = chosen.where(rates.c.model == model)
-    if device is not None:
-        chosen = chosen.where(rates.c.device == device)
-    if attention is not None:
-        chosen = chosen.where(rates.c.attention == attention)
-    rows = connection.execute(chosen).all()
-    total = sum(row.times for row in rows)
+def factors_of(connection: Connection, models: Iterable[str]) -> dict[str, Factors]:
+    """Return what `corrected` does of each of some models, over all that it was run with."""
+    names = sorted(set(models))
+    rows = connection.execute(_OF_MODELS, {"models": names}).all()
+    return {name: _factors(row for row in rows if row.model == name) for name in names}
+
+
+def _factors(measured: Iterable[Row[Any]]) -> Factors:
+    found = [(row._mapping["count"], row.ratio, row.spread) for row in measured]
+    total = sum(times for times, _, _ in found)
     if total == 0:
         return 1.0, _PRIOR_SPREAD**_Z90
-    middle = sum(row.times * math.log2(row.ratio) for row in rows) / total
-    spread = sum(row.times * math.log2(row.spread) for row in rows) / total
+    middle = sum(times * math.log2(ratio) for times, ratio, _ in found) / total
+    spread = sum(times * math.log2(spread) for times, _, spread in found) / total
     return 2**middle, 2 ** (middle + _Z90 * spread)

@@ -3,18 +3,23 @@
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Float, cast, select
+from sqlalchemy import ColumnElement, Connection, Float, bindparam, cast, literal_column, select
 
 from server.database.tables import jobs
 from server.problems import Problem
 from server.queue.job import Job
-from server.settings import ServerSettings
 from server.states import JobState
+
+_ONE = select(jobs).where(jobs.c.id == bindparam("its_id"))
+_ONE_LOCKED = _ONE.with_for_update()
 
 
 def among(states: Iterable[JobState]) -> ColumnElement[bool]:
-    """Whether a job is in one of some states."""
-    return jobs.c.state.in_(sorted(state.value for state in states))
+    """Whether a job is in one of some states.
+
+    The names stand in the statement itself: as parameters they would be filled in each time.
+    """
+    return jobs.c.state.in_([literal_column(f"'{name}'") for name in sorted(states)])
 
 
 def remaining_cost() -> ColumnElement[Any]:
@@ -23,13 +28,13 @@ def remaining_cost() -> ColumnElement[Any]:
     return jobs.c.cost_seconds * unmade / jobs.c.clips
 
 
-def order_key(settings: ServerSettings) -> ColumnElement[float]:
+def order_key(ageing_seconds: float | ColumnElement[float]) -> ColumnElement[float]:
     """Return what orders the waiting jobs of one tenant, least first.
 
     A priority is worth settings.ageing_seconds: a job is overtaken only by one of a higher priority
     that came less than that, times the difference in priority, after it.
     """
-    return jobs.c.rank - jobs.c.priority * settings.ageing_seconds
+    return jobs.c.rank - jobs.c.priority * ageing_seconds
 
 
 def find(connection: Connection, job_id: str, tenant: str | None = None) -> Job:
@@ -47,11 +52,9 @@ def find_locked(connection: Connection, job_id: str, tenant: str | None = None) 
 
 
 def _one(connection: Connection, job_id: str, tenant: str | None, *, lock: bool) -> Job:
-    chosen = select(jobs).where(jobs.c.id == job_id)
-    if tenant is not None:
-        chosen = chosen.where(jobs.c.tenant == tenant)
-    row = connection.execute(chosen.with_for_update() if lock else chosen).one_or_none()
-    if row is None:
+    chosen = _ONE_LOCKED if lock else _ONE
+    row = connection.execute(chosen, {"its_id": job_id}).one_or_none()
+    if row is None or tenant not in (None, row.tenant):
         raise Problem("not_found", f"There is no job {job_id!r}.")
     return Job.of(row)
 

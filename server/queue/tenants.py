@@ -5,12 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from server.database.open import Database
 from server.database.tables import tenants
 from server.problems import Problem
 
+_ONE = select(tenants).where(tenants.c.id == bindparam("its_id"))
 _BOUNDS = ("weight", "max_queued", "max_running", "gpu_seconds_per_day", "budget_per_month")
 
 
@@ -74,7 +75,7 @@ def list_tenants(db: Database) -> list[Tenant]:
 
 
 def _find(connection: Connection, tenant: str) -> Tenant | None:
-    row = connection.execute(select(tenants).where(tenants.c.id == tenant)).one_or_none()
+    row = connection.execute(_ONE, {"its_id": tenant}).one_or_none()
     return None if row is None else Tenant(**row._mapping)
 
 

@@ -11,7 +11,6 @@ from server.api.auth import Reader, needs
 from server.api.bodies import read_body
 from server.api.docs import body, errors
 from server.api.fields import parse
-from server.api.load import load_of
 from server.api.services import ServicesOf, check_id
 from server.database.tables import jobs
 from server.problems import Problem
@@ -19,6 +18,7 @@ from server.queue import tenants as accounts
 from server.queue.admission import free_disk_of
 from server.queue.fleet import Worker, list_workers
 from server.queue.keys import Key, create_key, list_keys, revoke_key
+from server.queue.standing import standing_of
 from server.states import JobState
 
 router = APIRouter(prefix="/v1", tags=["administration"])
@@ -38,12 +38,12 @@ class KeyCreate(BaseModel):
 
 
 class TenantUpdate(BaseModel):
-    """What changes of a tenant; null takes a bound away."""
+    """What changes of a tenant; null takes a bound away, and name and weight are never null."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str | None = Field(None, min_length=1, max_length=256)
-    weight: float | None = Field(None, gt=0, le=1e6)
+    name: str = Field("", min_length=1, max_length=256)
+    weight: float = Field(1.0, gt=0, le=1e6)
     max_queued: int | None = Field(None, ge=0, le=10**6)
     max_running: int | None = Field(None, ge=0, le=10**6)
     gpu_seconds_per_day: float | None = Field(None, ge=0, le=1e12)
@@ -59,8 +59,9 @@ def queue(services: ServicesOf, caller: Reader) -> dict[str, Any]:
     with services.database.read() as connection:
         counted = select(jobs.c.state, func.count()).where(jobs.c.tenant == caller.tenant)
         mine = connection.execute(counted.group_by(jobs.c.state)).all()
-        everyone, own = load_of(connection), load_of(connection, caller.tenant)
+        standing = standing_of(connection, caller.tenant)
     workers = list_workers(services.database)
+    everyone, own = standing.everyone, standing.its
     return {
         "object": "queue",
         "states": {str(state): 0 for state in JobState} | {row[0]: row[1] for row in mine},

@@ -12,7 +12,7 @@ from server.api.auth import Reader
 from server.api.docs import errors
 from server.api.playing import opening, partial, playlist, segment
 from server.api.services import Services, ServicesOf, check_id
-from server.api.serving import Stored, serve
+from server.api.serving import MEDIA_TYPES, Stored, bytes_said, serve
 from server.api.watch import newest
 from server.keeping import shred
 from server.problems import Problem
@@ -25,12 +25,8 @@ _VARIANT = Query(
     description="Which file: video, thumbnail, spritesheet, latents, master, last_frame, report, "
     "clip-<number in the order of making>, or preview while it is made.",
 )
-_BYTES: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"application/octet-stream": {}}, "description": "The file."},
-    206: {"content": {"application/octet-stream": {}}, "description": "A range of it."},
-    304: {"description": "Not changed since the ETag that was sent."},
-}
-_SAID = {**_BYTES, **errors(404, 409, 410, 416)}
+_REFUSED = errors(404, 409, 410, 416)
+_SAID = {**bytes_said(*sorted(set(MEDIA_TYPES.values()))), **_REFUSED}
 
 
 @router.get("/content", operation_id="getContent", responses=_SAID, response_class=Response)
@@ -178,8 +174,8 @@ def stream(video_id: str, services: ServicesOf, caller: Reader) -> Response:
     return Response(text, media_type="application/vnd.apple.mpegurl")
 
 
-@router.get("/stream/init.mp4", operation_id="getStreamStart", responses=_SAID,
-            response_class=Response)  # fmt: skip
+@router.get("/stream/init.mp4", operation_id="getStreamStart", response_class=Response,
+            responses={**bytes_said(MEDIA_TYPES["mp4"]), **_REFUSED})  # fmt: skip
 def stream_start(video_id: str, request: Request, services: ServicesOf, caller: Reader) -> Response:
     """The beginning that all segments share."""
     job = services.jobs.get(check_id(video_id), caller.tenant)
@@ -187,8 +183,8 @@ def stream_start(video_id: str, request: Request, services: ServicesOf, caller: 
     return serve(request, services.store, opening(services.jobs.clips(job.id), job), "init.mp4")
 
 
-@router.get("/stream/{number}.m4s", operation_id="getStreamSegment", responses=_SAID,
-            response_class=Response)  # fmt: skip
+@router.get("/stream/{number}.m4s", operation_id="getStreamSegment", response_class=Response,
+            responses={**bytes_said(MEDIA_TYPES["m4s"]), **_REFUSED})  # fmt: skip
 def stream_segment(
     video_id: str, number: int, request: Request, services: ServicesOf, caller: Reader
 ) -> Response:

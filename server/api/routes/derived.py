@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse
 from server.api.answers import show
 from server.api.auth import Creator, needs
 from server.api.bodies import body_hash
-from server.api.deriving import edit, extension, fork
+from server.api.deriving import STORY_PARTS, edit, extension, fork
 from server.api.docs import CREATES, body, errors
 from server.api.fields import Asked, JobOptions, parse, refuse_unknown, request_names, sort_fields
 from server.api.making import changed
@@ -19,7 +19,6 @@ from server.api.video import Video
 from server.problems import Problem
 
 router = APIRouter(prefix="/v1/videos", tags=["derived videos"])
-_STORY_PARTS = ("strategy", "handover", "controls", "shots", "end_image")
 
 
 @router.post(
@@ -79,7 +78,7 @@ def extensions(
     ticket = Ticket.of(request)
     digest = body_hash({**fields, "route": "extensions"})
     given, options = _split(fields)
-    refuse_unknown(given, (*request_names(), *_STORY_PARTS))
+    refuse_unknown(given, (*request_names(), *STORY_PARTS))
     planned, origin = extension(services, caller, given, options)
     made, replayed = submit(services, caller, planned, options, ticket, digest, origin)
     return show(services, made, replayed=replayed)

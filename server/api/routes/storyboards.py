@@ -15,6 +15,7 @@ from server.api.fields import JobOptions, parse, refuse_unknown, sort_fields
 from server.api.intake import Intake
 from server.api.making import make
 from server.api.planned import Planned
+from server.api.references import OF_SHOTS, reference
 from server.api.services import Services, ServicesOf, check_id
 from server.api.submit import Origin, Ticket, submit
 from server.problems import Problem
@@ -105,10 +106,9 @@ def reroll_card(
     own = {name: given.pop(name) for name in JobOptions.model_fields if name in given}
     options: JobOptions = parse(JobOptions, own)
     refuse_unknown(given, tuple(CardReroll.model_fields))
-    shot = Intake(services, caller).story(
-        {"shots": [{name: value for name, value in given.items() if name != "rest"}]}
-    )["shots"][0]
-    asked = parse(CardReroll, {**given, **shot})
+    keep = Intake(services, caller).keep
+    pictures = {name: reference(name, given[name], keep) for name in OF_SHOTS if name in given}
+    asked = parse(CardReroll, {**given, **pictures})
     changes = asked.model_dump(exclude_unset=True, exclude={"rest"})
     planned = reroll(services, caller, job, card, changes, options, rest=asked.rest)
     return _submit(request, services, caller, job, planned, options, {**fields, "card": card})

@@ -38,6 +38,13 @@ def _create(
     return submit(services, caller, planned, asked.options, ticket, digest)
 
 
+def _created(
+    services: Services, caller: Caller, fields: dict[str, Any], ticket: Ticket
+) -> JSONResponse:
+    job, replayed = _create(services, caller, fields, ticket)
+    return show(services, job, replayed=replayed)
+
+
 @router.post(
     "",
     operation_id="createVideo",
@@ -51,9 +58,9 @@ async def create(
 ) -> JSONResponse:
     """Make a video: a clip of a prompt, or with `story` a long one. `Prefer: wait=60` waits."""
     ticket, seconds = Ticket.of(request), _wait_of(request)
-    job, replayed = await run_in_threadpool(_create, services, caller, fields, ticket)
     if seconds is None:
-        return await run_in_threadpool(show, services, job, replayed=replayed)
+        return await run_in_threadpool(_created, services, caller, fields, ticket)
+    job, replayed = await run_in_threadpool(_create, services, caller, fields, ticket)
     ended = await until_ended(services.database, services.watch, job.id, seconds)
     job = await run_in_threadpool(services.jobs.get, job.id, caller.tenant)
     headers = {"Preference-Applied": f"wait={seconds}"}

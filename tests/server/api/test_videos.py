@@ -59,7 +59,7 @@ def test_what_official_clients_can_say_is_planned(site: Site, size: str, seconds
         ({"prompt": ""}, 400, "prompt"),
         ({"prompt": "x", "steps": 999}, 400, "num_inference_steps"),
         ({"prompt": "x", "width": "wide"}, 400, "width"),
-        ({"prompt": "x", "size": "big"}, 400, None),
+        ({"prompt": "x", "size": "big"}, 400, "size"),
         ({"prompt": "x", "model": "sora-2"}, 422, "model"),
         ({"prompt": "x", "model": "/etc"}, 422, "model"),
         ({"prompt": "x", "model": "../weights"}, 422, "model"),
