@@ -1,6 +1,7 @@
 """Api: the part of the server's API that the form needs, typed."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -56,6 +57,19 @@ class Api:
         """
         return await self._json("GET", f"/v1/videos/{quote(video, safe='')}")
 
+    async def save(self, video: str, target: Path) -> None:
+        """Write the film of a finished job into a file.
+
+        Raises  Refused
+        """
+        path = f"/v1/videos/{quote(video, safe='')}/content"
+        try:
+            answer = await self._upstream.save(path, self._key, target)
+        except httpx.TransportError:
+            raise _away() from None
+        if not answer.is_success:
+            raise _refusal(answer.json())
+
     async def recipe(self, upload: str) -> dict[str, Any]:
         """Return the recipe inside an upload.
 
@@ -70,8 +84,16 @@ class Api:
             answer = await self._upstream.call(method, path, self._key, data, click=click)
             found = answer.json()
         except (httpx.TransportError, ValueError):
-            raise Refused("The server does not answer; is it running?") from None
+            raise _away() from None
         if answer.is_success:
             return dict(found)
-        error = found["error"]
-        raise Refused(str(error["message"]), error.get("param"))
+        raise _refusal(found)
+
+
+def _away() -> Refused:
+    return Refused("The server does not answer; is it running?")
+
+
+def _refusal(found: Mapping[str, Any]) -> Refused:
+    error = found["error"]
+    return Refused(str(error["message"]), error.get("param"))

@@ -163,6 +163,7 @@ def _fields(found: Mapping[str, Entry]) -> dict[str, Component]:
     with gr.Row(elem_classes=["vg-numbers"]):
         for name in ("seconds", "seed", "n"):
             made[name] = widget(found[name])
+    cards.html("<vidgen-seed></vidgen-seed>", elem_id="seed-lock")
     with gr.Accordion("Advanced", open=False, elem_id="advanced"):
         rest = [entry for name, entry in found.items() if name not in FIRST]
         for group in dict.fromkeys(entry.group for entry in rest):
@@ -180,7 +181,6 @@ def _wire(create: Create, fields: Mapping[str, Any]) -> None:
     with gr.Row(elem_classes=["vg-actions"]):
         go = gr.Button("Generate", variant="primary", elem_id="generate", scale=3)
         save = gr.Button("Save", visible=False, elem_id="save", scale=1, min_width=90)
-        dice = gr.Button("Draw a seed", elem_id="dice", scale=1, min_width=90)
     with gr.Accordion("Copy as CLI / curl / Python", open=False, elem_id="copy-as"):
         code = cards.html(cards.snippets({}, "", keyed=False))
     click = gr.Textbox("", visible="hidden", label="Click")
@@ -198,7 +198,6 @@ def _wire(create: Create, fields: Mapping[str, Any]) -> None:
           trigger_mode="always_last", **light)  # fmt: skip
     go.click(
         create.generate, [click, *ordered], [said, made], js=_CLICK, trigger_mode="once", **light
-    ).then(None, [made], None, js="(id) => window.vidgen.follow(id)")
+    ).then(None, [made], None, js="(id) => window.vidgen.made(id)")
     save.click(create.save, [edited, *ordered], [said], **light)
-    dice.click(None, None, [fields["seed"]], js="() => window.vidgen.seed()")
     bridge.submit(create.told, None, [said, edited, save, *ordered], **light)

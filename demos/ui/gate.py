@@ -17,11 +17,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from demos.ui.assets import asset
 from demos.ui.upstream import Upstream
+from demos.ui.works import Works
 
 PATH = "/ui"
 COOKIE = "vidgen_key"
 _API = re.compile(
-    r"(videos|storyboards|uploads|models|fields|queue|events|workers)(/[\w.-]+){0,5}", re.ASCII
+    r"(videos|storyboards|uploads|models|loras|fields|queue|events|workers)(/[\w.-]+){0,5}",
+    re.ASCII,
 )
 _OPEN_PATHS = {"health": "/healthz"}
 _CLOSED = re.compile(r"(gradio_api/)?(file|file=.*|file/.*|upload|proxy=.*|stream/.*|component_"
@@ -49,6 +51,7 @@ class Gate:
     ) -> None:
         self._app = app
         self._upstream = upstream
+        self._works = Works(upstream)
         self._hosts = hosts
         self._key = key
         self._checked: dict[str | None, tuple[float, bool]] = {}
@@ -94,6 +97,10 @@ class Gate:
             if name == "" and request.method == "GET":
                 return RedirectResponse(f"{PATH}/login", 303)
             return JSONResponse({"detail": "Sign in first."}, 401)
+        if name.startswith("works/"):
+            return await self._works.answer(
+                name.removeprefix("works/"), request, self.key_of(request)
+            )
         return None
 
     async def _may(self, key: str | None) -> bool:

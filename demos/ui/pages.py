@@ -1,10 +1,12 @@
 """Pages: the studio's one document, its way from page to page, and what is on each."""
 
 import json
+from dataclasses import asdict
 from html import escape
 
 import gradio as gr
 
+from chaining.drift.thresholds import SLOPES
 from chaining.story import Story
 from demos.ui import assets
 from demos.ui.cards import html
@@ -38,8 +40,10 @@ def make_blocks(create: Create, address: str) -> gr.Blocks:
 
     address  of the server, for people
     """
+    limits = {name: asdict(limit) for name, limit in SLOPES.items()}
     told = {
-        "storyboard": f'schema="{escape(json.dumps(Story.model_json_schema()))}"',
+        "storyboard": f'schema="{escape(json.dumps(Story.model_json_schema()))}" '
+        f'limits="{escape(json.dumps(limits))}"',
         "system": f'server="{escape(address)}"',
     }
     blocks: gr.Blocks = gr.Blocks(

@@ -1,6 +1,8 @@
 """Upstream: the server behind the studio, in this process or at an address."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 import httpx
@@ -34,6 +36,12 @@ class Upstream(Protocol):
         Raises  httpx.TransportError when the server is away
         """
 
+    async def save(self, path: str, key: str | None, target: Path) -> httpx.Response:
+        """Write what is at a path into a file, unless it is refused; return the answer.
+
+        Raises  httpx.TransportError when the server is away
+        """
+
     async def forward(
         self, scope: Scope, receive: Receive, send: Send, path: str, key: str | None
     ) -> None:
@@ -61,6 +69,10 @@ class Inside:
         """Call the app."""
         return await self._client.request(method, path, json=data, headers=headers_of(key, click))
 
+    async def save(self, path: str, key: str | None, target: Path) -> httpx.Response:
+        """Call the app, and write its answer."""
+        return await _saved(self._client, path, key, target)
+
     async def forward(
         self, scope: Scope, receive: Receive, send: Send, path: str, key: str | None
     ) -> None:
@@ -87,6 +99,10 @@ class Elsewhere:
         """Ask the server."""
         return await self._client.request(method, path, json=data, headers=headers_of(key, click))
 
+    async def save(self, path: str, key: str | None, target: Path) -> httpx.Response:
+        """Ask the server, and write its answer piece by piece."""
+        return await _saved(self._client, path, key, target)
+
     async def forward(
         self, scope: Scope, receive: Receive, send: Send, path: str, key: str | None
     ) -> None:
@@ -108,6 +124,19 @@ class Elsewhere:
             background=BackgroundTask(found.aclose),
         )  # fmt: skip
         await answer(scope, receive, send)
+
+
+async def _saved(
+    client: httpx.AsyncClient, path: str, key: str | None, target: Path
+) -> httpx.Response:
+    async with client.stream("GET", path, headers=headers_of(key)) as answer:
+        if not answer.is_success:
+            await answer.aread()
+            return answer
+        with target.open("wb") as file:
+            async for piece in answer.aiter_bytes():
+                await asyncio.to_thread(file.write, piece)
+        return answer
 
 
 async def _body(request: Request) -> AsyncIterator[bytes]:

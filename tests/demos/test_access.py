@@ -13,13 +13,16 @@ LOOKS = [("light", 1440), ("dark", 390)]
 
 @pytest.fixture(scope="module")
 def filled(fake_site: Site) -> tuple[Site, list[str]]:
-    """Return a server with clips that ended in all ways, and one that waits."""
+    """Return a server with clips that ended in all ways, one that waits, and a re-rolled story."""
     prompts = ("a fine one", "another; frames=12", "it fails; error@0=9")
     made = [fake_site.post("videos", {"prompt": text})["id"] for text in prompts]
     for video in made:
         fake_site.ended(video)
     fake_site.post("videos", {"prompt": "it waits", "hold": True})
-    return fake_site, made[:2]
+    shots = [{"prompt": f"shot {k}", "seconds": 1} for k in range(2)]
+    board = fake_site.ended(fake_site.post("storyboards", {"shots": shots})["id"])["id"]
+    retold = fake_site.post(f"storyboards/{board}/cards/0/reroll", {})["id"]
+    return fake_site, [*made[:2], fake_site.ended(retold)["id"]]
 
 
 @pytest.mark.parametrize(("theme", "width"), LOOKS)
@@ -27,15 +30,16 @@ def test_axe_finds_nothing_serious(
     filled: tuple[Site, list[str]], open_page: Any, theme: str, width: int
 ) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    site, (one, two) = filled
+    site, (one, two, story) = filled
     page = open_page(site, "create", width, theme)
     found = {}
-    for place in (*PAGES, f"library/{one}", f"compare/{one},{two}"):
+    for place in (*PAGES, f"library/{one}", f"compare/{one},{two}", f"storyboard/{story}"):
         page.evaluate(f"location.hash = '{place}'")
         page.wait_for_selector(
             f"#page-{place.split('/')[0]} :is(h1, label) >> visible=true >> nth=0"
         )
         page.wait_for_timeout(2500)
+        page.evaluate("document.querySelectorAll('.vg-takes').forEach(item => (item.open = true))")
         results = axe.run(page).response["violations"]
         serious = [
             (item["id"], node["html"][:160])

@@ -107,6 +107,15 @@ def test_an_address_is_never_fetched_for_a_client(web: TestClient) -> None:
     assert answer.status_code == 400
 
 
+def test_loras_are_listed_by_name(tmp_path: Path) -> None:
+    (tmp_path / "grain.safetensors").write_bytes(b"")
+    settings = ServerSettings(lora_folder=str(tmp_path))
+    app = create_app(settings, tmp_path / "home")
+    mount(app, settings)
+    web = TestClient(app, base_url="http://127.0.0.1:8000")
+    assert [item["id"] for item in web.get("/ui/api/loras").json()["data"]] == ["grain"]
+
+
 def test_a_file_that_is_no_picture_is_refused(web: TestClient) -> None:
     page = b"<!doctype html><script>alert(1)</script>"
     answer = web.post("/ui/api/uploads", files={"file": ("a.png", page, "image/png")})

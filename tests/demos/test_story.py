@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from chaining.drift.thresholds import SLOPES
 from tests.demos.site import Site, eventually
 
 pytestmark = pytest.mark.slow
@@ -35,6 +36,7 @@ def test_a_story_is_told_measured_and_told_anew(real_site: Site, open_page: Any)
     page.wait_for_selector(".vg-drift svg >> nth=3")
     verdict = made["report"]["drift"]["verdict"]["overall"]
     assert page.inner_text(".vg-drift .vg-badge >> nth=0") == verdict
+    check_limits(page, made["report"]["drift"])
     page.wait_for_function(ENDED % 3)
     page.click("[data-card='1'] >> text=/^Re-roll$/")
     page.wait_for_function(f"!location.hash.includes('{first}')")
@@ -50,6 +52,22 @@ def test_a_story_is_told_measured_and_told_anew(real_site: Site, open_page: Any)
     assert hashes[1][0] == hashes[1][1]  # card 1 is the same film
     assert hashes[2][0] != hashes[2][1]
     assert page.faults == []
+
+
+def check_limits(page: Any, drift: dict[str, Any]) -> None:
+    """Compare the brightness that is drawn, and its limits, with the meter's own, to scale."""
+    assert len(drift["segments"]) == 1
+    limit = SLOPES["gain"]
+    wanted = [limit.fails * 3, limit.passes * 3, drift["clips"][3]["readings"]["gain"]]
+
+    def end(line: str) -> float:
+        points = page.get_attribute(f".vg-plot >> nth=0 >> .vg-line-{line} >> nth=0", "points")
+        return 30 - float(points.split(" ")[-1].split(",")[1])  # above the middle
+
+    drawn = [end(line) for line in ("bad", "good", "reading")]
+    assert [value / drawn[0] for value in drawn] == pytest.approx(
+        [value / wanted[0] for value in wanted], abs=0.01
+    )
 
 
 def clip_hash(site: Site, video: str, clip: int) -> bytes:

@@ -5,21 +5,26 @@ import { growing } from "./growing.js";
 import { go, onPage } from "./routing.js";
 import { storyForm } from "./story_form.js";
 import { etaOf } from "./live.js";
+import { familyOf, takeOf, takesOf, takeTree } from "./takes.js";
+import { copyAs } from "./copy.js";
+import "./film.js";
 import "./player.js";
 
 class Board extends HTMLElement {
   connectedCallback() {
     this.schema = JSON.parse(this.getAttribute("schema"));
+    this.limits = JSON.parse(this.getAttribute("limits"));
     this.settings = remembered("board.settings", {});
     this.chosen = h("select", { "aria-label": "Storyboard", change: () => this.choose(this.chosen.value) });
     this.cards = h("ol", { class: "vg-cards" });
     this.foot = h("div", { class: "vg-story-foot" });
     this.said = h("p", { class: "vg-quiet", "aria-live": "polite" });
     this.film = h("div", { class: "vg-twocol" });
+    this.more = h("div", { class: "vg-more" });
     this.replaceChildren(
       h("div", { class: "vg-bar" }, h("h1", {}, "Storyboard"), this.chosen,
         button("New", () => { remember("board.new", [blank()]); this.choose(""); })),
-      this.cards, this.foot, this.said, this.film);
+      this.cards, this.foot, this.said, this.film, this.more);
     onPage("storyboard", (id) => this.enter(id));
     this.wake = poll(this, () => this.look());
   }
@@ -59,7 +64,7 @@ class Board extends HTMLElement {
     remember("board.new", this.shots);
     remember("board.settings", this.settings);
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.estimate(), 500);
+    this.timer = setTimeout(() => { this.estimate(); this.copy.refresh(); }, 500);
   }
 
   draw() {
@@ -69,6 +74,8 @@ class Board extends HTMLElement {
         button("Add a shot", () => this.edit(() => this.shots.push(blank()))),
         button("Render", (event) => act(event.currentTarget, () => this.render()), { class: "vg-button vg-main", id: "render-board" })),
       storyForm(this.schema, this.settings, () => this.save()));
+    this.copy = copyAs(() => this.story());
+    this.more.replaceChildren(this.copy);
     this.save();
   }
 
@@ -148,15 +155,17 @@ class Board extends HTMLElement {
     this.said.textContent = [stateOf(video), etaOf(video), video.error?.message].filter(Boolean).join(" · ");
     const form = JSON.stringify([board.id, video.state, board.cards.map((card) => card.state)]);
     if (form !== this.shown && !this.cards.contains(document.activeElement?.closest("textarea, input"))) {
+      const family = await familyOf(video);
+      if (this.current !== board.id) return 100;
       this.shown = form;
-      this.drawBoard(board);
+      this.drawBoard(board, family);
     }
     this.play(video);
     return ENDED.includes(video.state) ? 4000 : 1000;
   }
 
-  drawBoard(board) {
-    this.cards.replaceChildren(...board.cards.map((card) => this.card(board, card)));
+  drawBoard(board, family) {
+    this.cards.replaceChildren(...board.cards.map((card) => this.card(board, card, family)));
     const ended = ENDED.includes(board.video.state);
     this.foot.replaceChildren(h("div", { class: "vg-row" },
       board.stale.length > 0 && button(`Render ${board.stale.length} stale cards`, (event) => act(event.currentTarget, async () =>
@@ -168,14 +177,12 @@ class Board extends HTMLElement {
         remember("board.new", board.cards.map(({ prompt, seconds: long, seed, transition }) => ({ prompt, seconds: long, seed, transition })));
         this.choose("");
       })));
+    this.more.replaceChildren(copyAs(() => board.story));
   }
 
-  card(board, card) {
+  card(board, card, family) {
     const shot = { prompt: card.prompt, seconds: card.seconds, transition: card.transition };
     const state = { made: "completed", making: "running", waiting: "queued", failed: "failed", stale: "stale" }[card.state];
-    const film = card.state === "made" || card.state === "stale"
-      ? h("video", { class: "vg-film", src: card.clips.length ? content(card.video, `clip-${card.clips[0]}`) : null, muted: true, loop: true, playsinline: true, preload: "metadata", "aria-label": `Shot ${card.index + 1}`, pointerenter: (event) => event.target.play(), pointerleave: (event) => event.target.pause() })
-      : h("div", { class: "vg-film", "aria-hidden": "true" });
     const reroll = async (rest) => {
       const changes = Object.fromEntries(Object.entries(shot).filter(([name, value]) => value !== undefined && value !== null && value !== card[name]));
       this.choose((await post(`storyboards/${board.id}/cards/${card.index}/reroll`, { ...changes, rest })).id);
@@ -183,10 +190,28 @@ class Board extends HTMLElement {
     const ended = ENDED.includes(board.video.state);
     return h("li", { class: `vg-card vg-shot${card.state === "stale" ? " vg-isstale" : ""}`, "data-card": String(card.index), "data-state": card.state },
       h("div", { class: "vg-row vg-between" }, h("b", {}, `Shot ${card.index + 1}`), h("span", { class: `vg-badge vg-${state}` }, card.state)),
-      film, ...this.fields(shot, card.index, () => {}).map((part, k) => (k === 2 ? withSeed(part, card) : part)),
+      this.pictures(card, family),
+      ...this.fields(shot, card.index, () => {}).map((part, k) => (k === 2 ? withSeed(part, card) : part)),
       h("div", { class: "vg-row" },
         button("Re-roll", (event) => act(event.currentTarget, () => reroll("stale")), { disabled: !ended, title: "Make this card anew; later cards stay and become stale" }),
         button("Re-roll this and the rest", (event) => act(event.currentTarget, () => reroll("render")), { disabled: !ended, title: "Make this card and all later ones anew" })));
+  }
+
+  /** The card's clip with its last frame, and the takes that it can be exchanged for. */
+  pictures(card, family) {
+    const takes = takesOf(family, card.index);
+    const current = takeOf(family, takes, card);
+    if (!current) return [h("div", { class: "vg-film vg-none", "aria-hidden": "true" })];
+    const film = h("vidgen-film");
+    const open = button("", () => {}, { hidden: true });
+    const look = (take) => {
+      film.show(take.video, take.clips, `shot ${card.index + 1}, take ${take.number}`);
+      open.hidden = take === current;
+      open.textContent = `Open the storyboard of take ${take.number}`;
+      open.onclick = () => this.choose(take.video);
+    };
+    look(current);
+    return [film, takes.length > 1 && h("div", {}, takeTree(takes, current, look), open)];
   }
 
   play(video) {
@@ -201,7 +226,7 @@ class Board extends HTMLElement {
       player.show(video);
       parts.push(h("div", { class: "vg-stage" }, player));
       const drift = video.report?.drift;
-      if (drift) parts.push(driftStrip(drift, (frame) => this.seam(player, frame)));
+      if (drift) parts.push(driftStrip(drift, this.limits, (frame) => this.seam(player, frame)));
     }
     if (BUSY.includes(video.state)) parts.push(h("p", { class: "vg-quiet" }, "Playing goes on with each clip that is made."));
     this.film.replaceChildren(...parts);

@@ -1,9 +1,11 @@
-/* Compare: two to four clips on one clock, side by side, wiped or subtracted. */
-import { ENDED, act, api, badge, button, content, h, poll, remember, remembered, seconds, stateOf, titleOf } from "./lib.js";
+/* Compare: two to four clips on one clock, side by side, wiped or subtracted; measured, judged blind, taken along. */
+import { ENDED, act, api, badge, button, content, h, make, poll, remember, remembered, save, seconds, stateOf, titleOf } from "./lib.js";
 import { Clock } from "./clock.js";
 import { denseAgainstTopK } from "./actions.js";
-import { flat, text } from "./detail.js";
+import { apart, differing } from "./differ.js";
+import { fidelityOf } from "./fidelity.js";
 import { go, onPage } from "./routing.js";
+import { Blind, told } from "./vote.js";
 
 const MOST = 4;
 const MODES = [["side", "Side by side"], ["wipe", "Wipe"], ["difference", "Difference ×4"]];
@@ -30,6 +32,7 @@ class Compare extends HTMLElement {
 
   enter(ids) {
     this.ids = ids.slice(0, MOST);
+    this.blind = false;
     remember("compare", this.ids);
     this.form = "";
     this.wake?.();
@@ -64,11 +67,32 @@ class Compare extends HTMLElement {
     } else if (!ready) {
       this.body.replaceChildren(h("div", { class: "vg-players" }, this.videos.map((video) => h("figure", { class: "vg-card" },
         h("figcaption", {}, this.nameOf(video)), badge(video), h("progress", { max: 100, value: video.progress, "aria-label": "Progress" }), h("p", { class: "vg-quiet" }, stateOf(video))))));
+    } else if (this.blind && playable.length > 1) {
+      this.body.replaceChildren(new Blind(playable, () => this.see(false)));
     } else {
       this.films = playable.map((video) => h("video", { src: content(video.id), muted: true, playsinline: true, preload: "auto", "data-video": video.id, "aria-label": this.nameOf(video) }));
-      this.body.replaceChildren(this.stage(playable), this.control(), this.settings(), this.figures());
+      const two = playable.length > 1;
+      this.fidelity = two ? fidelityOf(playable, (frame) => { this.halt(); this.clock.seek(frame); }) : null;
+      this.body.replaceChildren(...[this.stage(playable), this.control(), two && this.further(playable), this.fidelity,
+        two && told(playable.slice(0, 2), () => this.see(false)), this.settings(), this.figures()].filter(Boolean));
       this.run(playable);
     }
+  }
+
+  /** Enter or leave the room where it is not said which clip is which. */
+  see(blind) {
+    this.blind = blind;
+    this.form = "";
+    this.wake();
+  }
+
+  further(videos) {
+    const takes = (work, file) => (event) => act(event.currentTarget, async () =>
+      save(await make(work, { clips: videos.map((video) => video.id), labels: apart(videos) }), file), "Writes…");
+    return h("div", { class: "vg-row vg-further" },
+      button("Blind vote", () => this.see(true), { id: "blind-vote", title: "Judge the first two without knowing which is which" }),
+      button("Save side by side (mp4)", takes("film", "compare.mp4"), { id: "save-film" }),
+      button("Save frames (png)", takes("sheet", "compare.png"), { id: "save-sheet" }));
   }
 
   nameOf(video) {
@@ -130,6 +154,7 @@ class Compare extends HTMLElement {
       this.place.textContent = `frame ${frame + 1} of ${frames}`;
       if (document.activeElement !== this.range) this.range.value = frame;
       if (this.mode === "difference") this.subtract();
+      this.fidelity?.mark(frame);
     });
     this.cut();
   }
@@ -149,9 +174,7 @@ class Compare extends HTMLElement {
   }
 
   settings() {
-    const found = this.videos.map(flat);
-    const names = [...new Set(found.flatMap(Object.keys))].filter((name) => new Set(found.map((item) => text(item[name]))).size > 1);
-    return this.table("What differs", names.map((name) => [name, ...found.map((item) => text(item[name]))]), "All settings are the same.");
+    return this.table("What differs", differing(this.videos), "All settings are the same.");
   }
 
   figures() {

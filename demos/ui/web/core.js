@@ -18,6 +18,12 @@
       if (trigger) trigger(message);
       else waiting.push(message);
     },
+    /** The form has handed in a job: show it; a seed that was for one clip is spent. */
+    made(id) {
+      if (!id) return;
+      window.vidgen.follow(id);
+      document.querySelector("vidgen-seed")?.used();
+    },
     /** Show a job in the live card. */
     follow(id) {
       if (id) document.querySelector("vidgen-live").follow(id);

@@ -1,6 +1,7 @@
 /* Detail: one job in full, beside the library: player, actions, recipe, adjustments, lineage. */
 import { act, api, bytes, button, content, h, post, tell, titleOf } from "./lib.js";
 import { actionsOf, chipsOf } from "./actions.js";
+import { flat, text } from "./differ.js";
 import { go } from "./routing.js";
 import "./player.js";
 
@@ -90,14 +91,6 @@ function recipe(video) {
   return [h("table", { class: "vg-facts" }, h("tbody", {}, rows)),
     notes.length ? h("ul", { class: "vg-notes" }, notes.map((note) => h("li", { class: "vg-adjusted" }, note))) : null];
 }
-
-export function flat(video) {
-  const { shots, request, ...rest } = video.request ?? {};
-  const story = shots ? { shots: shots.map((shot) => `${shot.seconds} s: ${shot.prompt}`).join("\n") } : {};
-  return { model: video.model, ...story, ...rest, ...(request ?? {}), seed: video.seed };
-}
-
-export const text = (value) => (value === null || value === undefined ? "–" : typeof value === "object" ? JSON.stringify(value) : String(value));
 
 function files(video) {
   const rows = Object.entries(video.variants).map(([name, file]) =>

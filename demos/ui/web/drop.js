@@ -1,5 +1,5 @@
 /* Drop: places to lay a picture, or a clip whose recipe is wanted; both are buttons as well. */
-import { API, act, h, tell, upload } from "./lib.js";
+import { API, act, content, h, tell, upload } from "./lib.js";
 
 /** Return a zone that hands over one file, dropped or chosen. */
 export function zone(label, accept, take) {
@@ -59,10 +59,17 @@ class Drop extends HTMLElement {
     if (value === this.shown) return;
     this.shown = value;
     this.clear.hidden = !value;
-    this.zone.replaceChildren(value.startsWith("upload:")
-      ? h("img", { src: `${API}uploads/${encodeURIComponent(value.slice(7))}/content`, alt: this.getAttribute("label") })
+    const source = pictureOf(value);
+    this.zone.replaceChildren(source
+      ? h("img", { src: source, alt: this.getAttribute("label") })
       : value || `${this.getAttribute("label")}: drop a picture or press`);
   }
+}
+
+/** Return where the picture that a field names is to be seen: an upload, or a video's last frame. */
+function pictureOf(value) {
+  if (value.startsWith("upload:")) return `${API}uploads/${encodeURIComponent(value.slice(7))}/content`;
+  return value.startsWith("job:") ? content(value.slice(4), "last_frame") : null;
 }
 
 customElements.define("vidgen-drop", Drop);

@@ -52,6 +52,22 @@ export async function api(path, { method = "GET", data, body, click } = {}) {
   throw new Refused(found?.error?.message ?? `The server answered ${answer.status}.`, answer.status);
 }
 
+/** Have the studio make something of clips; return the answer, which may be a file. */
+export async function make(work, data) {
+  const answer = await fetch(`/ui/works/${work}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(data) })
+    .catch(() => { throw new Refused("The studio does not answer; is it running?", 0); });
+  if (answer.ok) return answer;
+  const found = await answer.json().catch(() => null);
+  throw new Refused(found?.error?.message ?? `The studio answered ${answer.status}.`, answer.status);
+}
+
+/** Hand a file of the studio to the reader. */
+export async function save(answer, name) {
+  const link = h("a", { href: URL.createObjectURL(await answer.blob()), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+}
+
 export const post = (path, data = {}) =>
   api(path, { method: "POST", data, click: window.vidgen.key() });
 
@@ -90,9 +106,11 @@ export function poll(element, look) {
   return round;
 }
 
-/** Run what a button does; show a refusal where the reader looks. */
-export async function act(element, work) {
+/** Run what a button does; show a refusal where the reader looks. `meanwhile` is its text for so long. */
+export async function act(element, work, meanwhile = null) {
+  const text = element?.textContent;
   if (element) element.disabled = true;
+  if (meanwhile) element.textContent = meanwhile;
   try {
     return await work();
   } catch (error) {
@@ -100,6 +118,7 @@ export async function act(element, work) {
     return null;
   } finally {
     if (element) element.disabled = false;
+    if (meanwhile) element.textContent = text;
   }
 }
 

@@ -52,6 +52,7 @@ export class Live extends HTMLElement {
 
   idle() {
     if (this.drawn !== "idle") {
+      this.shown = null;
       this.drawn = "idle";
       this.replaceChildren(
         h(
@@ -77,6 +78,7 @@ export class Live extends HTMLElement {
   }
 
   draw(video) {
+    this.shown = video;
     const ended = ENDED.includes(video.state);
     const form = `${video.id}:${ended ? video.state : "open"}:${video.run}`;
     if (this.drawn !== form) {

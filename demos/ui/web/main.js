@@ -4,6 +4,7 @@ import { tell } from "./lib.js";
 import "./strip.js";
 import "./live.js";
 import "./drop.js";
+import "./seed.js";
 import "./starters.js";
 import "./queue.js";
 import "./library.js";

@@ -1,5 +1,6 @@
 /* Player: a finished clip, played by the browser from the server's own Range route. */
-import { content, h, button } from "./lib.js";
+import { act, content, h, button } from "./lib.js";
+import { useFrame } from "./frame.js";
 
 /** <vidgen-player>: give it a video by show(). */
 export class Player extends HTMLElement {
@@ -32,6 +33,7 @@ export class Player extends HTMLElement {
         { class: "vg-row vg-tight" },
         button("◀ frame", () => this.step(-1), { "aria-label": "One frame back" }),
         button("frame ▶", () => this.step(1), { "aria-label": "One frame on" }),
+        button("Use this frame", (event) => act(event.currentTarget, () => { this.media.pause(); return useFrame(video, this.frame()); }, "Takes it…"), { title: "Begin a new clip with the frame that is shown" }),
         h("label", { class: "vg-check" }, loop, "Loop"),
         place,
       ),

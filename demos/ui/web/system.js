@@ -4,18 +4,17 @@ import { ago, api, bytes, h, poll } from "./lib.js";
 class System extends HTMLElement {
   connectedCallback() {
     this.models = h("div");
+    this.installed = h("div");
     this.state = h("div", { class: "vg-twocol" });
     this.replaceChildren(h("div", { class: "vg-bar" }, h("h1", {}, "System")), this.state,
-      h("section", { class: "vg-card", "aria-label": "Models" }, h("h2", {}, "Models"), this.models));
+      h("section", { class: "vg-card", "aria-label": "Installed" }, h("h2", {}, "Installed"), this.installed),
+      h("section", { class: "vg-card", "aria-label": "Known models" }, h("h2", {}, "Known models"), this.models));
     poll(this, () => this.look());
   }
 
   async look() {
     const [health, queue, workers] = await Promise.all([api("health"), api("queue"), api("workers").catch(() => null)]);
-    if (!this.listed) {
-      this.listed = await api("models");
-      this.models.replaceChildren(...this.listed.data.map(model));
-    }
+    await this.list();
     const server = this.getAttribute("server");
     this.state.replaceChildren(
       facts("Server", [
@@ -27,7 +26,25 @@ class System extends HTMLElement {
       ...(workers ? workers.data.slice(0, 8).map(worker) : [h("p", { class: "vg-card vg-quiet" }, "Workers are shown to keys with the scope admin.")]));
     return 5000;
   }
+
+  /** Draw models and LoRAs, where something came or went; what is folded open stays so. */
+  async list() {
+    const [models, loras] = (await Promise.all([api("models"), api("loras")])).map((found) => found.data);
+    const form = JSON.stringify([models, loras]);
+    if (form === this.listed) return;
+    this.listed = form;
+    this.models.replaceChildren(...models.map(model));
+    this.installed.replaceChildren(table("Installed models and LoRAs", ["Name", "Kind", "For", "Licence"], [
+      ...models.filter((found) => found.installed).map((found) => [found.id, "model", Object.values(found.tasks).join(", "), found.licence]),
+      ...loras.map((found) => [found.id, "LoRA", "add it under Advanced, LoRAs", "–"]),
+    ]), ...(loras.length ? [] : [h("p", { class: "vg-quiet" }, "No LoRAs: the server's owner names their folder with --lora-folder.")]));
+  }
 }
+
+const table = (title, names, rows) => h("div", { class: "vg-scroll", tabindex: "0", role: "region", "aria-label": title },
+  h("table", { class: "vg-table" },
+    h("thead", {}, h("tr", {}, names.map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell) => h("td", {}, cell)))))));
 
 const facts = (title, rows) => h("section", { class: "vg-card", "aria-label": title }, h("h2", {}, title),
   h("table", { class: "vg-facts" }, h("tbody", {}, rows.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, value ?? "–"))))));
@@ -47,10 +64,8 @@ function model(found) {
     h("summary", {}, h("b", {}, found.id), " ", h("span", { class: `vg-badge ${found.installed ? "vg-completed" : "vg-held"}` }, found.installed ? "installed" : "not here"),
       h("span", { class: "vg-quiet" }, ` ${found.about}`)),
     h("p", { class: "vg-quiet" }, `${Object.values(found.tasks).join(", ")}. Sides are multiples of ${found.width_multiple}, frames ${found.frames_rule}. Own settings: ${own.num_inference_steps} steps, guidance ${own.guidance_scale}, ${own.num_frames} frames at ${own.fps} fps. Licence ${found.licence}.`),
-    h("div", { class: "vg-scroll", tabindex: "0", role: "region", "aria-label": `Sizes of ${found.id}` },
-      h("table", { class: "vg-table" },
-        h("thead", {}, h("tr", {}, ["Size", "Pixels", "Tokens", "Trained for"].map((name) => h("th", { scope: "col" }, name)))),
-        h("tbody", {}, found.sizes.map((size) => h("tr", {}, h("td", {}, size.name), h("td", {}, `${size.width}×${size.height}`), h("td", {}, size.tokens.toLocaleString("en")), h("td", {}, size.trained ? "yes" : "no")))))));
+    table(`Sizes of ${found.id}`, ["Size", "Pixels", "Tokens", "Trained for"],
+      found.sizes.map((size) => [size.name, `${size.width}×${size.height}`, size.tokens.toLocaleString("en"), size.trained ? "yes" : "no"])));
 }
 
 customElements.define("vidgen-system", System);
