@@ -124,3 +124,14 @@ def test_a_wrong_field_of_a_form_is_named(site: Site, readers: Any) -> None:
         file = {name: ("a.png", b"x", "image/png")}
         answer = site.http.post("/v1/videos", data=form, files=file)
         assert (answer.status_code, answer.json()["error"]["param"]) == (400, name)
+
+
+def test_a_good_story_is_refused_where_none_can_be(site: Site) -> None:
+    """A clip has no story to be changed, and is not made again as if none had been told."""
+    made, waiting = site.make()["id"], site.created()["id"]
+    told = {"story": story("a", "b")}
+    for method, path in (
+        ("post", f"{made}/fork"), ("post", f"{made}/remix"), ("patch", waiting),
+    ):  # fmt: skip
+        answer = site.http.request(method, f"/v1/videos/{path}", json=told)
+        assert (answer.status_code, answer.json()["error"]["param"]) == (422, "story"), path
