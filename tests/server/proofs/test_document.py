@@ -58,8 +58,8 @@ def test_every_answer_is_as_documented(running: tuple[Floor, str, str], tmp_path
     done = subprocess.run(
         [sys.executable, "-m", "schemathesis.cli", "--no-color", "--config-file", str(config),
          "run", f"{address}/openapi.json"],
-        cwd=ROOT, text=True, capture_output=True, check=False,
-        env={**os.environ, "API_KEY": key, "OMP_NUM_THREADS": "1",
+        cwd=tmp_path, text=True, capture_output=True, check=False,
+        env={**os.environ, "API_KEY": key, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT),
              **{name: str(place) for name, place in places.items()}},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
