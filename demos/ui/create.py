@@ -200,4 +200,6 @@ def _wire(create: Create, fields: Mapping[str, Any]) -> None:
         create.generate, [click, *ordered], [said, made], js=_CLICK, trigger_mode="once", **light
     ).then(None, [made], None, js="(id) => window.vidgen.made(id)")
     save.click(create.save, [edited, *ordered], [said], **light)
-    bridge.submit(create.told, None, [said, edited, save, *ordered], **light)
+    bridge.submit(
+        create.told, None, [said, edited, save, *ordered], trigger_mode="multiple", **light
+    )

@@ -1,7 +1,8 @@
 """Boards: a chain seen as a storyboard, whose cards are its shots; cards are made anew one by one.
 
 A card that is made anew is a new job: it shares the clips before the card and leaves the later
-cards stale. They stay in its payload (`later`) until they are rendered.
+cards stale. They stay in its payload (`later`) until they are rendered, each with the job that
+has its old clips.
 """
 
 import secrets
@@ -37,10 +38,11 @@ def board(services: Services, job: Job) -> dict[str, Any]:
     made = {row.idx for row in services.jobs.clips(job.id)}
     cards = [_card(job, number, shot, made) for number, shot in enumerate(story["shots"])]
     cards += [
-        {"index": len(cards) + number, **shot, "state": "stale", "clips": [],
-         "video": later["video"]}
-        for number, shot in enumerate(later.get("shots", ()))
-    ]  # fmt: skip
+        {"index": len(cards) + number, **shot, "state": "stale", "clips": [], "video": video}
+        for number, (shot, video) in enumerate(
+            zip(later.get("shots", ()), later.get("videos", ()), strict=True)
+        )
+    ]
     return {
         "id": job.id,
         "object": "storyboard",
@@ -142,8 +144,10 @@ def _planned(
     story["end_image"] = end if stop == len(shots) else None
     planned = share(services, caller, job, story, options, None)
     if stop < len(shots):
-        known = later.get("video", job.id) if stop > len(payload["story"]["shots"]) else job.id
-        planned.payload["later"] = {"shots": shots[stop:], "end_image": end, "video": known}
+        videos = [job.id] * len(payload["story"]["shots"]) + later.get("videos", [])
+        planned.payload["later"] = {
+            "shots": shots[stop:], "end_image": end, "videos": videos[stop:],
+        }  # fmt: skip
     return planned
 
 

@@ -1,5 +1,10 @@
-"""What the studio's tests share: a browser, and servers with fake and with real clips."""
+"""What the studio's tests share: a browser, and servers with fake and with real clips.
 
+They end with this package: idle they take a tenth of a processor each, and where Playwright runs,
+DBOS cannot be started.
+"""
+
+import contextlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -12,7 +17,7 @@ from tests.demos.site import Site
 WAIT_MS = 120_000  # of a busy machine
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Any]:
     """Return a headless Chromium."""
     playwright = pytest.importorskip("playwright.sync_api")
@@ -26,11 +31,11 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture
-def open_page(chromium: Any) -> Iterator[Any]:
-    """Return a function that opens a page of the studio in a browser of its own."""
+def new_page(chromium: Any) -> Iterator[Any]:
+    """Return a function that gives an empty page in a browser of its own; its end closes all."""
     contexts = []
 
-    def opened(site: Site, where: str = "", width: int = 1440, theme: str = "light") -> Any:
+    def made(width: int = 1440, theme: str = "light") -> Any:
         context = chromium.new_context(
             viewport={"width": width, "height": 950}, color_scheme=theme, accept_downloads=True
         )
@@ -39,17 +44,31 @@ def open_page(chromium: Any) -> Iterator[Any]:
         page.set_default_timeout(WAIT_MS)
         page.faults = []
         page.on("pageerror", lambda error: page.faults.append(str(error)))
+        return page
+
+    yield made
+    for context in contexts:
+        for page in context.pages:  # shown when the test has failed
+            with contextlib.suppress(Exception):
+                print(f"== {page.url}\n{page.inner_text('body', timeout=5000)[:4000]}")
+        context.close()
+
+
+@pytest.fixture
+def open_page(new_page: Any) -> Any:
+    """Return a function that opens a page of the studio in a browser of its own."""
+
+    def opened(site: Site, where: str = "", width: int = 1440, theme: str = "light") -> Any:
+        page = new_page(width, theme)
         page.goto(f"{site.address}/ui/?__theme={theme}#{where}")
         page.wait_for_selector("vidgen-strip .vg-fact")
         return page
 
-    yield opened
-    for context in contexts:
-        context.close()
+    return opened
 
 
-@pytest.fixture(scope="session")
-def fake_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+@pytest.fixture(scope="package")
+def all_files_fake_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Return a server whose worker makes plain pictures at once."""
     site = Site(tmp_path_factory.mktemp("fake"))
     site.start()
@@ -58,7 +77,14 @@ def fake_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     site.stop()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
+def fake_site(all_files_fake_site: Site) -> Iterator[Site]:
+    """Return that server; what a file leaves in its line is cancelled."""
+    yield all_files_fake_site
+    all_files_fake_site.let_go()
+
+
+@pytest.fixture(scope="package")
 def real_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Return a server whose worker makes clips of the toy world."""
     site = Site(tmp_path_factory.mktemp("real"), renderer="")

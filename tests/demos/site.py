@@ -13,6 +13,8 @@ from typing import Any
 
 import httpx
 
+from server.states import TERMINAL, JobState
+
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 240.0  # of a busy machine
 FAKE = "tests.server.fake:make"
@@ -91,6 +93,14 @@ class Site:
         done = ("completed", "failed", "cancelled", "expired")
         eventually(lambda: self.get(f"videos/{video}")["state"] in done, "it goes on", seconds)
         return self.get(f"videos/{video}")
+
+    def let_go(self) -> None:
+        """Cancel all jobs that have not ended, and wait until they have."""
+        going = [state for state in JobState if state not in TERMINAL]
+        for video in self.get("videos", limit=100, state=going)["data"]:
+            with contextlib.suppress(httpx.HTTPStatusError):  # it ended meanwhile
+                self.post(f"videos/{video['id']}/cancel", {})
+            self.ended(video["id"])
 
     def log(self, name: str) -> str:
         """Return what a process has said last."""

@@ -64,15 +64,14 @@ def test_a_clip_is_made_by_a_server_elsewhere(real_site: Site, open_page: Any) -
         assert page.faults == []
 
 
-def test_each_person_signs_in_at_a_server_with_keys(chromium: Any, tmp_path: Path) -> None:
+def test_each_person_signs_in_at_a_server_with_keys(new_page: Any, tmp_path: Path) -> None:
     site = Site(tmp_path / "home")
     site.start()
     try:
         site.wait_for_worker()
         key = keys(site, "create,read")
         with studio_for(site) as studio:
-            page = chromium.new_page()
-            page.set_default_timeout(120_000)
+            page = new_page()
             page.goto(f"{studio.address}/ui/")
             page.fill("#key", "sk-vidgen-wrong")
             page.click("button")
@@ -87,7 +86,6 @@ def test_each_person_signs_in_at_a_server_with_keys(chromium: Any, tmp_path: Pat
             page.evaluate("location.hash = 'system'")
             page.wait_for_selector("text=Workers are shown to keys with the scope admin.")
             assert key not in page.content()
-            page.close()
             told = {"Authorization": f"Bearer {key}"}
             found = httpx.get(f"{site.address}/v1/videos", headers=told).json()["data"]
             assert [video["prompt"] for video in found] == ["behind a key; steps=1"]

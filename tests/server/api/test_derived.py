@@ -145,6 +145,11 @@ def test_cards_are_made_anew_one_by_one(site: Site) -> None:
     site.work()
     heads = site.http.get("/v1/storyboards").json()["data"]
     assert [board["id"] for board in heads] == [again["id"]]
+    for card, having in ((1, [made] * 2), (0, [again, made, made])):
+        anew = site.http.post(f"/v1/storyboards/{again['id']}/cards/{card}/reroll", json={}).json()
+        stale = [card["video"] for card in anew["cards"] if card["state"] == "stale"]
+        assert stale == [job["id"] for job in having]
+        site.http.delete(f"/v1/videos/{anew['id']}")
     whole = site.http.post(f"/v1/storyboards/{again['id']}/render").json()
     assert [card["state"] for card in whole["cards"]] == ["waiting"] * 4
     assert _payload(site, whole["id"])["takes"] == {"job": again["id"], "clips": 2}
