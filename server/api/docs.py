@@ -48,13 +48,26 @@ def errors(*codes: int) -> dict[int | str, dict[str, Any]]:
     return {code: {"model": ErrorBody, "description": _TEXTS[code]} for code in wanted}
 
 
-def body(name: str, *, required: bool = True, forms: bool = True) -> dict[str, Any]:
-    """Return `openapi_extra` of a route that reads a body of a named schema."""
+def header(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a header that a route reads."""
+    return {"name": name, "in": "header", "required": False, "description": description,
+            "schema": schema}  # fmt: skip
+
+
+def body(
+    name: str,
+    *,
+    required: bool = True,
+    forms: bool = True,
+    headers: Sequence[dict[str, Any]] = (),
+) -> dict[str, Any]:
+    """Return `openapi_extra` of a route that reads a body of a named schema, and headers."""
     ref = {"schema": {"$ref": f"#/components/schemas/{name}"}}
     content: dict[str, Any] = {JSON: ref}
     if forms:
         content |= {FORM: ref, MULTIPART: ref}
-    return {"requestBody": {"required": required, "content": content}}
+    found = {"requestBody": {"required": required, "content": content}}
+    return found | ({"parameters": list(headers)} if headers else {})
 
 
 def add_document(app: FastAPI, models: Sequence[type[BaseModel]]) -> None:

@@ -108,9 +108,7 @@ def sort_fields(data: Mapping[str, Any], *, story: bool = False) -> Asked:
     story   the body is a Story, else it has fields of a clip or the field `story`
     Raises  Problem invalid_request for an unknown name, with the nearest known ones
     """
-    given = {name: _value(name, item) for name, item in data.items() if item is not None}
-    own = {name: given.pop(name) for name in _OWN if name in given}
-    options = parse(JobOptions, own)
+    given, options = take_options(data)
     if story:
         refuse_unknown(given, (*_STORY, *_OWN))
         return Asked({}, given, options)
@@ -128,6 +126,16 @@ def sort_fields(data: Mapping[str, Any], *, story: bool = False) -> Asked:
         raise Problem("invalid_request", "story must be an object with shots.", param="story")
     refuse_unknown(told, _STORY, "story")
     return Asked({}, told, options)
+
+
+def take_options(data: Mapping[str, Any]) -> tuple[dict[str, Any], JobOptions]:
+    """Return the fields of a body without the server's own, and those; null is not given.
+
+    Raises  Problem invalid_request
+    """
+    given = {name: _value(name, item) for name, item in data.items() if item is not None}
+    own = {name: given.pop(name) for name in _OWN if name in given}
+    return given, parse(JobOptions, own)
 
 
 def refuse_unknown(

@@ -9,6 +9,7 @@ from opentelemetry import trace
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from server.api.auth import Caller
+from server.api.docs import header
 from server.api.fields import JobOptions
 from server.api.planned import Planned, without_texts
 from server.api.planning import Place
@@ -22,6 +23,11 @@ from server.webhooks.endpoints import Endpoints
 _TRACER = trace.get_tracer("vidgen.server")
 _TRACES = TraceContextTextMapPropagator()
 _KEY_LENGTH = 255
+IDEMPOTENCY_KEY = header(
+    "Idempotency-Key",
+    "Your name for this request: sent again with the same body, it gives the job that it made.",
+    {"type": "string", "minLength": 1, "maxLength": _KEY_LENGTH},
+)
 
 
 @dataclass(frozen=True, slots=True)

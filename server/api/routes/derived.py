@@ -10,11 +10,11 @@ from server.api.auth import Creator, needs
 from server.api.bodies import body_hash
 from server.api.deriving import STORY_PARTS, edit, extension, fork
 from server.api.docs import CREATES, body, errors
-from server.api.fields import Asked, JobOptions, parse, refuse_unknown, request_names, sort_fields
+from server.api.fields import Asked, refuse_unknown, request_names, sort_fields, take_options
 from server.api.making import changed
 from server.api.routes.videos import BodyOf
 from server.api.services import ServicesOf, check_id
-from server.api.submit import Origin, Ticket, submit
+from server.api.submit import IDEMPOTENCY_KEY, Origin, Ticket, submit
 from server.api.video import Video
 from server.problems import Problem
 
@@ -26,7 +26,7 @@ router = APIRouter(prefix="/v1/videos", tags=["derived videos"])
     operation_id="remixVideo",
     response_model=Video,
     responses=errors(*CREATES),
-    openapi_extra=body("VideoRemix"),
+    openapi_extra=body("VideoRemix", headers=[IDEMPOTENCY_KEY]),
 )
 def remix(
     video_id: str, request: Request, services: ServicesOf, caller: Creator, fields: BodyOf
@@ -50,7 +50,7 @@ def remix(
     operation_id="editVideo",
     response_model=Video,
     responses=errors(*CREATES),
-    openapi_extra=body("VideoEdit"),
+    openapi_extra=body("VideoEdit", headers=[IDEMPOTENCY_KEY]),
 )
 def edits(request: Request, services: ServicesOf, caller: Creator, fields: BodyOf) -> JSONResponse:
     """Change a video as a prompt says, with a model that can."""
@@ -69,7 +69,7 @@ def edits(request: Request, services: ServicesOf, caller: Creator, fields: BodyO
     operation_id="extendVideo",
     response_model=Video,
     responses=errors(*CREATES),
-    openapi_extra=body("VideoExtend"),
+    openapi_extra=body("VideoExtend", headers=[IDEMPOTENCY_KEY]),
 )
 def extensions(
     request: Request, services: ServicesOf, caller: Creator, fields: BodyOf
@@ -77,17 +77,11 @@ def extensions(
     """Go on with a video: a chain of clips that continues its last frame, in one file with it."""
     ticket = Ticket.of(request)
     digest = body_hash({**fields, "route": "extensions"})
-    given, options = _split(fields)
+    given, options = take_options(fields)
     refuse_unknown(given, (*request_names(), *STORY_PARTS))
     planned, origin = extension(services, caller, given, options)
     made, replayed = submit(services, caller, planned, options, ticket, digest, origin)
     return show(services, made, replayed=replayed)
-
-
-def _split(fields: dict[str, Any]) -> tuple[dict[str, Any], JobOptions]:
-    given = {name: value for name, value in fields.items() if value is not None}
-    own = {name: given.pop(name) for name in JobOptions.model_fields if name in given}
-    return given, parse(JobOptions, own)
 
 
 @router.post(
@@ -95,7 +89,7 @@ def _split(fields: dict[str, Any]) -> tuple[dict[str, Any], JobOptions]:
     operation_id="forkVideo",
     response_model=Video,
     responses=errors(*CREATES),
-    openapi_extra=body("VideoFork", required=False),
+    openapi_extra=body("VideoFork", required=False, headers=[IDEMPOTENCY_KEY]),
 )
 def fork_video(
     video_id: str, request: Request, services: ServicesOf, caller: Creator, fields: BodyOf

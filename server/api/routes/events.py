@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from server.api.auth import Reader
-from server.api.docs import errors
+from server.api.docs import errors, header
 from server.api.services import Services, ServicesOf, check_id
 from server.api.watch import follow, follow_tenant, has_ended
 from server.problems import Problem
@@ -19,6 +19,11 @@ from server.queue.events import Event, after, latest
 router = APIRouter(prefix="/v1", tags=["events"])
 _AFTER = Query(
     ge=0, le=2**63 - 1, description="Number of the last event that was seen; 0: from the start."
+)
+_LAST_EVENT_ID = header(
+    "Last-Event-ID",
+    "Number of the last event that was seen, as browsers send it; goes before `after`.",
+    {"type": "integer", "minimum": 0, "maximum": 10**18 - 1},
 )
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {
@@ -33,6 +38,7 @@ _STREAM: dict[int | str, dict[str, Any]] = {
     operation_id="getVideoEvents",
     response_class=Response,
     responses={**_STREAM, 204: {"description": "It has ended and all was seen."}, **errors(404)},
+    openapi_extra={"parameters": [_LAST_EVENT_ID]},
 )
 async def events(
     video_id: str,
@@ -60,6 +66,7 @@ def _all_seen(services: Services, job_id: str, seq: int) -> bool:
     operation_id="getEvents",
     response_class=Response,
     responses={**_STREAM, **errors()},
+    openapi_extra={"parameters": [_LAST_EVENT_ID]},
 )
 async def all_events(
     request: Request,

@@ -11,13 +11,13 @@ from server.api.auth import Caller, Creator, Reader
 from server.api.boards import KIND, board, heads, render, reroll
 from server.api.bodies import body_hash, read_body
 from server.api.docs import CREATES, body, errors
-from server.api.fields import JobOptions, parse, refuse_unknown, sort_fields
+from server.api.fields import JobOptions, parse, refuse_unknown, sort_fields, take_options
 from server.api.intake import Intake
 from server.api.making import make
 from server.api.planned import Planned
 from server.api.references import OF_SHOTS, reference
 from server.api.services import Services, ServicesOf, check_id
-from server.api.submit import Origin, Ticket, submit
+from server.api.submit import IDEMPOTENCY_KEY, Origin, Ticket, submit
 from server.problems import Problem
 from server.queue.job import Job
 
@@ -46,7 +46,7 @@ BODIES = (CardReroll,)
 
 
 @router.post("", operation_id="createStoryboard", responses=errors(*CREATES),
-             openapi_extra=body("StoryboardCreate"))  # fmt: skip
+             openapi_extra=body("StoryboardCreate", headers=[IDEMPOTENCY_KEY]))  # fmt: skip
 def create(request: Request, services: ServicesOf, caller: Creator, fields: BodyOf) -> JSONResponse:
     """Make a storyboard: a story, of which each shot is a card."""
     ticket = Ticket.of(request)
@@ -94,7 +94,7 @@ def retrieve(board_id: str, services: ServicesOf, caller: Reader) -> JSONRespons
     "/{board_id}/cards/{card}/reroll",
     operation_id="rerollCard",
     responses=errors(*CREATES),
-    openapi_extra=body("CardReroll", required=False),
+    openapi_extra=body("CardReroll", required=False, headers=[IDEMPOTENCY_KEY]),
 )
 def reroll_card(
     board_id: str, card: int, request: Request, services: ServicesOf, caller: Creator,
@@ -102,9 +102,7 @@ def reroll_card(
 ) -> JSONResponse:  # fmt: skip
     """Make a card anew: a new storyboard, sharing the clips before it, with later cards stale."""
     job = services.jobs.get(check_id(board_id, "storyboard"), caller.tenant)
-    given = {name: value for name, value in fields.items() if value is not None}
-    own = {name: given.pop(name) for name in JobOptions.model_fields if name in given}
-    options: JobOptions = parse(JobOptions, own)
+    given, options = take_options(fields)
     refuse_unknown(given, tuple(CardReroll.model_fields))
     keep = Intake(services, caller).keep
     pictures = {name: reference(name, given[name], keep) for name in OF_SHOTS if name in given}
@@ -114,13 +112,19 @@ def reroll_card(
     return _submit(request, services, caller, job, planned, options, {**fields, "card": card})
 
 
-@router.post("/{board_id}/render", operation_id="renderStoryboard", responses=errors(*CREATES))
+@router.post(
+    "/{board_id}/render",
+    operation_id="renderStoryboard",
+    responses=errors(*CREATES),
+    openapi_extra=body("JobOptions", required=False, headers=[IDEMPOTENCY_KEY]),
+)
 def render_board(
     board_id: str, request: Request, services: ServicesOf, caller: Creator, fields: BodyOf
 ) -> JSONResponse:
     """Make all stale cards: a new storyboard, sharing the clips that are made."""
     job = services.jobs.get(check_id(board_id, "storyboard"), caller.tenant)
-    options: JobOptions = parse(JobOptions, fields)
+    given, options = take_options(fields)
+    refuse_unknown(given, tuple(JobOptions.model_fields))
     planned = render(services, caller, job, options)
     return _submit(request, services, caller, job, planned, options, {**fields, "render": True})
 

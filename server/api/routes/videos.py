@@ -9,13 +9,13 @@ from starlette.concurrency import run_in_threadpool
 from server.api.answers import look, page, show
 from server.api.auth import Caller, Creator, Reader
 from server.api.bodies import body_hash, read_body
-from server.api.docs import CREATES, body, errors
+from server.api.docs import CREATES, body, errors, header
 from server.api.fields import sort_fields
 from server.api.making import changed, make
 from server.api.rewriting import columns_of
 from server.api.services import Services, ServicesOf, check_id
 from server.api.shape import asked_of
-from server.api.submit import Ticket, submit
+from server.api.submit import IDEMPOTENCY_KEY, Ticket, submit
 from server.api.video import Video, VideoDeleted, VideoList
 from server.api.watch import until_ended
 from server.keeping import erase
@@ -27,6 +27,11 @@ from server.states import TERMINAL, JobState
 router = APIRouter(prefix="/v1/videos", tags=["videos"])
 BodyOf = Annotated[dict[str, Any], Depends(read_body)]
 MAX_WAIT_SECONDS = 600
+_PREFER = header(
+    "Prefer",
+    f"wait=N: answer when the job has ended, or after N seconds (at most {MAX_WAIT_SECONDS}).",
+    {"type": "string", "examples": ["wait=60"]},
+)
 
 
 def _create(
@@ -51,7 +56,7 @@ def _created(
     response_model=Video,
     responses={202: {"model": Video, "description": "It had not ended within Prefer: wait."},
                **errors(*CREATES)},
-    openapi_extra=body("VideoCreate"),
+    openapi_extra=body("VideoCreate", headers=[IDEMPOTENCY_KEY, _PREFER]),
 )  # fmt: skip
 async def create(
     request: Request, services: ServicesOf, caller: Creator, fields: BodyOf

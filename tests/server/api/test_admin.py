@@ -1,6 +1,7 @@
 """Queue, workers, tenants, usage, models, uploads, health, metrics."""
 
 import io
+import json
 from typing import Any
 
 import pytest
@@ -55,6 +56,13 @@ def test_an_upload_can_be_gone_on_with(site: Site) -> None:
     assert longer["num_frames"] > 9
     fields = {item["field"] for item in longer["adjustments"]}
     assert {"size", "fps"} <= fields
+    shots = [{"prompt": "a", "seconds": 1}, {"prompt": "b", "seconds": 1}]
+    told = site.http.post(
+        "/v1/videos/extensions", data={"shots": json.dumps(shots), "tags": '["x", "y"]'},
+        files={"video": ("v.mp4", data)},
+    )  # fmt: skip
+    assert told.status_code == 200, told.text
+    assert (told.json()["tags"], told.json()["prompt"]) == (["x", "y"], "a\nb")
     still = site.http.post(
         "/v1/videos/extensions", data={"prompt": "x", "seconds": "1"},
         files={"video": ("v.png", _png())},

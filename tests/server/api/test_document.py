@@ -84,3 +84,20 @@ def test_what_is_answered_is_what_is_documented(site: Site, document: dict[str, 
             answer = site.http.get(url, headers={"Last-Event-ID": "999999"})
             assert str(answer.status_code) in operations["get"]["responses"], (url, answer.text)
             assert answer.status_code in (200, 204, 400, 404, 409, 501), (url, answer.text)
+
+
+def test_headers_that_are_read_are_in_the_document(document: dict[str, Any]) -> None:
+    found: dict[str, set[str]] = {}
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            for item in operation.get("parameters", ()):
+                if item["in"] == "header":
+                    found.setdefault(item["name"], set()).add(operation["operationId"])
+    assert found == {
+        "Idempotency-Key": {
+            "createVideo", "remixVideo", "editVideo", "extendVideo", "forkVideo",
+            "createStoryboard", "rerollCard", "renderStoryboard",
+        },
+        "Prefer": {"createVideo"},
+        "Last-Event-ID": {"getVideoEvents", "getEvents"},
+    }  # fmt: skip
