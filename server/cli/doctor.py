@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from server.cli.places import network_disk, other_hosts, sqlite_path, tried
+from server.cli import places
+from server.cli.places import other_hosts, sqlite_path, tried
 from server.cli.settings import gather_settings
 from server.database import Database, open_database
 from server.database.migrate import newest
@@ -37,7 +38,7 @@ def checks(common: Common) -> Iterator[Check]:
 
 
 def _new(path: Path) -> Check:
-    kind = network_disk(path)
+    kind = places.network_disk(path)
     if kind is None:
         return Check(DATABASE, "note", f"{path} is not made yet; vidgen serve makes it")
     return Check(DATABASE, "fault", _on_network(path, kind))
@@ -64,7 +65,7 @@ def _database(settings: ServerSettings, path: Path | None) -> Iterator[Check]:
     with db.engine.connect() as connection:
         version = ".".join(map(str, connection.dialect.server_version_info or ()))
     what = f"{db.url.get_backend_name()} {version}, {masked(settings.database)}, step {step}"
-    kind = None if path is None else network_disk(path)
+    kind = None if path is None else places.network_disk(path)
     others = other_hosts(db) if path is not None and step == newest() else []
     if kind is not None and path is not None:
         yield Check(DATABASE, "fault", _on_network(path, kind))
