@@ -3,7 +3,7 @@
     python -m benchmarks.server
 
 One machine, SQLite, over the loopback: 2,000 waiting jobs, a fake renderer that sleeps, and then a
-real worker that makes toyworld clips on the same cores. Writes results/server.json.
+real worker that makes toyworld clips on the same cores. Writes a dated file in results/.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from benchmarks.fleet import Fleet, percentile
 from benchmarks.report import report, write_report
 
-RESULTS = Path(__file__).parent / "results" / "server.json"
+RESULTS = Path(__file__).parent / "results"
 SETTINGS = {
     "max_queued": "100000",
     "tenant_max_queued": "100000",
@@ -38,12 +38,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser("python -m benchmarks.server", description=__doc__)
     parser.add_argument("--jobs", type=int, default=2000, help="that wait")
     parser.add_argument("--samples", type=int, default=300, help="of each latency")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument(
+        "--out", type=Path, help="JSON to write; a dated one in results/ if omitted"
+    )
     asked = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="vidgen-load-") as folder:
         figures = measure(Path(folder), asked.jobs, asked.samples)
     print(_table(figures))
-    write_report(asked.out, report("python -m benchmarks.server", **figures))
+    content = report("python -m benchmarks.server", **figures)
+    write_report(asked.out or RESULTS / f"{content['date']}-server.json", content)
     return 0
 
 
