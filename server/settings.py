@@ -90,6 +90,12 @@ class ServerSettings(BaseModel):
     )
     trash_seconds: float = setting(7 * 86400, "How long trashed results can be restored.", gt=0)
     upload_seconds: float = setting(86400, "How long an upload that no job uses is kept.", gt=0)
+    chain_work_seconds: float = setting(
+        86400,
+        "How long a finished chain's clips stay in the work folder, so that forks and new takes "
+        "share them instead of making them again.",
+        ge=0,
+    )
     sweep_seconds: float = setting(60, "How often expired things are deleted.", gt=0)
     disk_reserve_mib: int = setting(1024, "Free disk below which new jobs are refused.", ge=0)
 

@@ -19,7 +19,7 @@ SERIES = {
         ("cover", "probe: where the object is"),
         ("bound", "probe: what it is"),
     ),
-    "vae": (("loss", "error of the pixels"), ("latent", "error of the latents")),
+    "vae": (("psnr", "squared error of the pixels"), ("latent", "error of the latents")),
 }
 SMOOTH_SHARE = 0.03
 
@@ -102,6 +102,8 @@ def draw_curves(work: Path, path: Path) -> None:
                 if series not in log.columns:
                     continue
                 y = log.columns[series]
+                if series == "psnr":  # the loss itself was not the same all along
+                    y = 10 ** (-y / 10)
                 (drawn,) = axis.plot(x, y, linewidth=0.6, alpha=0.3)
                 axis.plot(x, smoothed(y), linewidth=1.6, color=drawn.get_color(), label=meaning)
             for number, start in enumerate(log.starts):

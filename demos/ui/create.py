@@ -60,12 +60,15 @@ class Create:
         if "prompt" not in asked:
             return cards.problem("Write what the clip shows first."), ""
         count = _count(asked)
-        if count > 1 and not isinstance(asked.get("seed"), int):
+        if asked.get("seed") == -1:  # drawn, as without one
+            del asked["seed"]
+        if count > 1 and "seed" not in asked:
             asked["seed"] = secrets.randbelow(2**31)
         made: list[str] = []
         try:
             for number in range(count):
-                seeds = {"seed": asked["seed"] + number} if count > 1 else {}
+                counted = count > 1 and isinstance(asked["seed"], int)
+                seeds = {"seed": asked["seed"] + number} if counted else {}
                 job = await self._api(request).create({**asked, **seeds}, f"{click}-{number}")
                 made.append(job["id"])
         except Refused as refusal:
@@ -77,9 +80,8 @@ class Create:
         """Change a waiting job to what the form says now; what was emptied is taken out."""
         asked = given(self.entries, values)
         cleared: dict[str, Any] = {
-            name: None for name, entry in self.entries.items()
-            if name not in asked and entry.default is None and name != "seed"
-        }  # fmt: skip
+            name: None for name in self.entries if name not in asked and name != "n"
+        }
         asked.pop("n", None)
         try:
             await self._api(request).change(video, cleared | asked)
@@ -116,9 +118,15 @@ class Create:
 
 
 def _count(asked: dict[str, Any]) -> int:
-    """Take the number of clips out of a request, which a job has one of; 1 for what is none."""
-    found = asked.pop("n", 1)
-    return found if isinstance(found, int) and 1 <= found <= MOST_CLIPS else 1
+    """Take the number of clips out of a request, which a job has one of.
+
+    What is no such number stays, so that the server refuses it.
+    """
+    found = asked.get("n", 1)
+    if not (isinstance(found, int) and 1 <= found <= MOST_CLIPS):
+        return 1
+    asked.pop("n", None)
+    return found
 
 
 def _saving(video: str) -> Any:
@@ -192,8 +200,9 @@ def _wire(create: Create, fields: Mapping[str, Any]) -> None:
         visible="hidden",
         js_on_load="window.vidgen.connect((message) => trigger('submit', message))",
     )
-    light: dict[str, Any] = {"show_progress": "hidden", "concurrency_limit": None,
-                             "api_visibility": "private"}  # fmt: skip
+    # Each is one short call with one answer: through Gradio's queue it would be a call and a
+    # stream, and an answer that comes between two streams is lost.
+    light: dict[str, Any] = {"show_progress": "hidden", "queue": False, "api_visibility": "private"}
     gr.on([item.change for item in ordered], create.check, ordered, [card, code],
           trigger_mode="always_last", **light)  # fmt: skip
     go.click(

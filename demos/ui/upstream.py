@@ -17,7 +17,7 @@ _ASKED = ("accept", "content-type", "content-length", "idempotency-key", "if-non
           "if-range", "last-event-id", "range")  # fmt: skip
 _TOLD = ("accept-ranges", "cache-control", "content-disposition", "content-length",
          "content-range", "content-security-policy", "content-type", "etag",
-         "openai-poll-after-ms", "retry-after")  # fmt: skip
+         "openai-poll-after-ms", "retry-after", "x-content-type-options")  # fmt: skip
 
 
 class Upstream(Protocol):
@@ -91,7 +91,9 @@ class Elsewhere:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self._client = httpx.AsyncClient(base_url=address, timeout=SECONDS)
+        # Let go of idle connections before servers do: one that is just closed would lose a call.
+        limits = httpx.Limits(max_keepalive_connections=20, keepalive_expiry=2.0)
+        self._client = httpx.AsyncClient(base_url=address, timeout=SECONDS, limits=limits)
 
     async def call(
         self, method: str, path: str, key: str | None, data: Any = None, *, click: str = ""
@@ -109,6 +111,7 @@ class Elsewhere:
         """Ask the server and pass the answer on piece by piece."""
         asked = Request(scope, receive)
         headers = picked(asked.headers, _ASKED) | headers_of(key)
+        headers["Accept-Encoding"] = "identity"  # pieces are passed on as they come
         body = None if asked.method in ("GET", "HEAD") else _body(asked)
         request = self._client.build_request(
             asked.method, path, params=asked.url.query.encode() or None, headers=headers,

@@ -88,11 +88,11 @@ WORKS: Mapping[str, Work] = {
 
 
 class Works:
-    """One studio's; those on clips are made one at a time."""
+    """One studio's; of each kind, one is made at a time."""
 
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
-        self._turn = asyncio.Semaphore(1)
+        self._turns = {name: asyncio.Semaphore(1) for name in WORKS}
         self._waiting = 0
 
     async def answer(self, name: str, request: Request, key: str | None) -> Response:
@@ -104,7 +104,7 @@ class Works:
             asked = await _read(request)
             if work is None:
                 return JSONResponse({"snippets": self._snippets(asked.story, key)})
-            return await self._made(work, asked, Api(self._upstream, key))
+            return await self._made(name, work, asked, Api(self._upstream, key))
         except (Refused, VidgenError) as error:
             found = {"code": "unprocessable", "message": error.message, "param": None}
             return JSONResponse({"error": found}, 422)
@@ -113,14 +113,14 @@ class Works:
         story = parse_story(fields).model_dump(mode="json", exclude_unset=True, exclude_none=True)
         return story_snippets(story, self._upstream.address, keyed=key is not None)
 
-    async def _made(self, work: Work, asked: Asked, api: Api) -> Response:
+    async def _made(self, name: str, work: Work, asked: Asked, api: Api) -> Response:
         if len(asked.clips) < work.least:
             raise BadRequest(f"{len(asked.clips)} clips are named, {work.least} are needed.")
         if self._waiting >= MOST_WAITING:
             raise Refused("The studio is busy with other clips; try again in a moment.")
         self._waiting += 1
         try:
-            async with self._turn:
+            async with self._turns[name]:
                 with TemporaryDirectory(prefix="vidgen-studio-") as folder:
                     files = [await _fetched(api, clip, Path(folder)) for clip in asked.clips]
                     return await asyncio.to_thread(work.make, files, asked, Path(folder))

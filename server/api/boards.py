@@ -154,12 +154,15 @@ def _planned(
 def heads(services: Services, tenant: str, after: str | None, limit: int) -> tuple[list[Job], bool]:
     """Return the storyboards of a tenant that no later one came of, the newest first."""
     child = jobs.alias()
-    newer = exists().where(child.c.parent == jobs.c.id, child.c.parent_kind == KIND)
+    newer = exists().where(
+        child.c.parent == jobs.c.id, child.c.parent_kind == KIND, child.c.trashed_at.is_(None)
+    )
     chosen = select(jobs).where(
         jobs.c.tenant == tenant,
         jobs.c.kind == "chain",
         jobs.c.trashed_at.is_(None),
         jobs.c.zdr.is_(False),
+        jobs.c.payload["extension"]["video"].as_string().is_(None),
         ~newer,
     )
     with services.database.read() as connection:
@@ -167,7 +170,4 @@ def heads(services: Services, tenant: str, after: str | None, limit: int) -> tup
             last = find(connection, after, tenant)
             chosen = chosen.where(jobs.c.id < last.id)
         rows = connection.execute(chosen.order_by(jobs.c.id.desc()).limit(limit + 1)).all()
-    found = [Job.of(row) for row in rows]
-    return [job for job in found[:limit] if "extension" not in (job.payload or {})], len(
-        found
-    ) > limit
+    return [Job.of(row) for row in rows[:limit]], len(rows) > limit

@@ -8,6 +8,7 @@ import json
 import re
 from typing import Any, NoReturn
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -31,7 +32,7 @@ async def read_body(request: Request) -> dict[str, Any]:
     """
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind == JSON:
-        fields = _read_json(await _whole(request))
+        fields = await run_in_threadpool(_read_json, await _whole(request))
     elif kind in (MULTIPART, FORM):
         fields = await _read_form(request)
     elif not kind and not await request.body():
@@ -149,7 +150,7 @@ def check_texts(value: Any, where: str = "", depth: int = 0) -> None:
     if depth > MAX_DEPTH:
         raise Problem("invalid_request", f"{where[:60]} is nested too deeply.", param=_top(where))
     if isinstance(value, str):
-        if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+        if "\0" in value or not _encodable(value):
             raise Problem(
                 "invalid_request",
                 f"{where[:60] or 'A name'} holds a character that is no text (NUL or half of a "
@@ -163,6 +164,16 @@ def check_texts(value: Any, where: str = "", depth: int = 0) -> None:
     elif isinstance(value, list):
         for number, item in enumerate(value):
             check_texts(item, f"{where}.{number}", depth + 1)
+
+
+def _encodable(text: str) -> bool:
+    if text.isascii():  # a picture in the body has millions of letters
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _top(where: str) -> str | None:

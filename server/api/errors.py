@@ -8,10 +8,11 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
 from starlette.exceptions import HTTPException
 
 from server.problems import Problem
+from server.queue.retrying import passes
 from vidgen.errors import BadMedia, BadRequest, DoesNotFit, NotFound, Unsupported, VidgenError
 
 log = logging.getLogger("vidgen.server")
@@ -73,8 +74,10 @@ def add_handlers(app: FastAPI) -> None:
     def on_http(request: Request, error: HTTPException) -> JSONResponse:
         return _of_router(request, error)
 
-    @app.exception_handler(OperationalError)
-    def on_database(_request: Request, error: OperationalError) -> JSONResponse:
+    @app.exception_handler(DBAPIError)
+    def on_database(request: Request, error: DBAPIError) -> JSONResponse:
+        if not (isinstance(error, OperationalError) or passes(error)):
+            return on_fault(request, error)
         log.warning("the database does not answer: %s", type(error.orig).__name__)
         problem = Problem(
             "unavailable",

@@ -102,13 +102,14 @@ _LISTS = _lists()
 _NESTED = _LISTS | {"story", "shots", "request", "handover", "controls", "metadata", "target_shape"}
 
 
-def sort_fields(data: Mapping[str, Any], *, story: bool = False) -> Asked:
+def sort_fields(data: Mapping[str, Any], *, story: bool = False, nulls: bool = False) -> Asked:
     """Sort the fields of a body that makes a video.
 
     story   the body is a Story, else it has fields of a clip or the field `story`
+    nulls   null stays in the request's fields, to take out what was asked before
     Raises  Problem invalid_request for an unknown name, with the nearest known ones
     """
-    given, options = take_options(data)
+    given, options = take_options(data, nulls=nulls)
     if story:
         refuse_unknown(given, (*_STORY, *_OWN))
         return Asked({}, given, options)
@@ -128,14 +129,19 @@ def sort_fields(data: Mapping[str, Any], *, story: bool = False) -> Asked:
     return Asked({}, told, options)
 
 
-def take_options(data: Mapping[str, Any]) -> tuple[dict[str, Any], JobOptions]:
+def take_options(
+    data: Mapping[str, Any], *, nulls: bool = False
+) -> tuple[dict[str, Any], JobOptions]:
     """Return the fields of a body without the server's own, and those; null is not given.
 
+    nulls   it stays in the former
     Raises  Problem invalid_request
     """
-    given = {name: _value(name, item) for name, item in data.items() if item is not None}
-    own = {name: given.pop(name) for name in _OWN if name in given}
-    return given, parse(JobOptions, own)
+    told = {name: _value(name, item) for name, item in data.items() if item is not None}
+    own = {name: told.pop(name) for name in _OWN if name in told}
+    if nulls:
+        told |= {name: None for name in data if data[name] is None and name not in _OWN}
+    return told, parse(JobOptions, own)
 
 
 def refuse_unknown(

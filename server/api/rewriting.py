@@ -3,7 +3,7 @@
 from typing import Any
 
 from server.api.fields import JobOptions
-from server.api.planned import Planned, without_texts
+from server.api.planned import Planned
 from server.problems import Problem
 from server.queue.creating import searched
 from server.queue.job import Job
@@ -31,7 +31,7 @@ def columns_of(job: Job, planned: Planned, options: JobOptions) -> dict[str, Any
     columns: dict[str, Any] = {
         "payload": planned.payload,
         "options": {**job.options, **given},
-        "decided": without_texts(planned.decided) if job.zdr else planned.decided,
+        "decided": planned.decided,
         "model": planned.model,
         "loras": list(planned.loras),
         "tokens": planned.tokens,

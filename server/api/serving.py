@@ -1,6 +1,7 @@
 """Serving: one stored file over HTTP, whole or a range of it; nothing a client sends is a path."""
 
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -80,7 +81,7 @@ def serve(
     """Answer GET or HEAD for a file.
 
     name    that a browser saves it under
-    after   called when all of it was sent
+    after   called when all of it was sent, and not when the connection broke before
     Raises  Problem range_not_satisfiable, gone
     """
     headers = {
@@ -103,10 +104,19 @@ def serve(
     if request.method == "HEAD":
         return Response(status_code=status, headers=headers)
     pieces = _pieces(store, stored.key, start, stop)
-    done = None
-    if after is not None and status == 200:
-        done = BackgroundTask(after)
-    return StreamingResponse(pieces, status, headers, background=done)
+    if after is None or status != 200:
+        return StreamingResponse(pieces, status, headers)
+    sent = threading.Event()
+
+    def told() -> Iterator[bytes]:
+        yield from pieces
+        sent.set()
+
+    def end() -> None:  # it runs after a broken connection too
+        if sent.is_set():
+            after()
+
+    return StreamingResponse(told(), status, headers, background=BackgroundTask(end))
 
 
 def _pieces(store: Store, key: str, start: int, stop: int) -> Iterator[bytes]:

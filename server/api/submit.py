@@ -72,6 +72,16 @@ def place_of(services: Services, caller: Caller, options: JobOptions) -> Place:
     return Place(caller.tenant, options.pool or services.settings.pool)
 
 
+def check_webhook(services: Services, options: JobOptions) -> None:
+    """Refuse a webhook_url that nothing may be sent to.
+
+    Raises  Problem
+    """
+    if options.webhook_url is not None:
+        endpoints = Endpoints(services.database, services.settings, services.clock)
+        endpoints.check_url(options.webhook_url, "webhook_url")
+
+
 def submit(
     services: Services,
     caller: Caller,
@@ -86,9 +96,7 @@ def submit(
     digest  of the fields that were given
     Raises  Problem: queue_full, quota_exceeded, no_worker_fits, idempotency_mismatch, ..
     """
-    if options.webhook_url is not None:
-        endpoints = Endpoints(services.database, services.settings, services.clock)
-        endpoints.check_url(options.webhook_url, "webhook_url")
+    check_webhook(services, options)
     key = (caller.tenant, caller.key_id, digest)
     with _TRACER.start_as_current_span(
         "vidgen.submit", context=_TRACES.extract(dict(ticket.headers))

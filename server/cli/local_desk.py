@@ -89,9 +89,12 @@ class LocalDesk:
         seen = 0
         while True:
             ended = told(lambda: self._jobs.get(job_id, None)).state in TERMINAL
-            for event in events.after(self._db, job_id, seen):
+            found = events.after(self._db, job_id, seen)
+            for event in found:
                 seen = event.seq
                 yield _event(event)
+            if found:
+                continue
             if ended:
                 return
             time.sleep(POLL_SECONDS)

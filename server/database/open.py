@@ -73,12 +73,14 @@ def open_database(url: str) -> Database:
             raise _refuse(url)
         Path(str(parsed.database)).parent.mkdir(parents=True, exist_ok=True)
         parsed = parsed.set(drivername="sqlite")
-        engine = create_engine(parsed, connect_args={"timeout": BUSY_SECONDS})
+        engine = create_engine(parsed, connect_args={"timeout": BUSY_SECONDS}, hide_parameters=True)
         event.listen(engine, "connect", _set_up_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
     elif backend in ("postgresql", "postgres"):
         parsed = parsed.set(drivername="postgresql+psycopg")
-        engine = create_engine(parsed, pool_pre_ping=True, pool_size=5, max_overflow=20)
+        engine = create_engine(
+            parsed, pool_pre_ping=True, pool_size=5, max_overflow=20, hide_parameters=True
+        )
         event.listen(engine, "connect", _set_up_postgres)
     else:
         raise _refuse(url)

@@ -17,6 +17,7 @@ from server.problems import Problem
 
 MEMORY_BYTES = 2 << 30
 SECONDS = 20
+WAIT_SECONDS = 10  # for others' files: whoever waits holds a thread of the API
 _START_SECONDS = 120  # of a slow disk and a busy machine
 _DEAD_SECONDS = 1  # to notice; whoever dies later died of the file
 _PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "LANG", "LC_ALL")
@@ -64,11 +65,20 @@ class Looker:
 
         name        for messages
         max_pixels  bound on width * height, looked at before anything is decoded
-        Raises      Problem unsupported_media or input_too_large
+        Raises      Problem unsupported_media or input_too_large; unavailable when others' files
+                    take long
         """
         asked = {"path": str(path.absolute()), "name": name, "max_pixels": max_pixels}
-        with self._lock:
+        if not self._lock.acquire(timeout=WAIT_SECONDS):
+            raise Problem(
+                "unavailable",
+                f"Other files have been opened for {WAIT_SECONDS} s; try again.",
+                headers={"Retry-After": "5"},
+            )
+        try:
             found = self._ask(json.dumps(asked).encode() + b"\n")
+        finally:
+            self._lock.release()
         if found is None:
             raise Problem(
                 "unsupported_media",

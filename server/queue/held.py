@@ -17,7 +17,7 @@ from server.queue.leaving import hand_back, leave
 from server.queue.rows import locked_where
 from server.states import LEASED, TERMINAL, JobState
 
-_WORKING = frozenset({JobState.RUNNING, JobState.RETRYING, JobState.FINALIZING})
+_WORKING = frozenset({JobState.ASSIGNED, JobState.RUNNING, JobState.RETRYING, JobState.FINALIZING})
 
 
 class LeaseLost(BaseException):

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from sqlalchemy import Connection, delete, select
@@ -10,7 +11,12 @@ from server.database.open import Database
 from server.database.tables import clips, jobs
 from server.problems import Problem
 from server.queue import creating, library, order, stopping
-from server.queue.admission import admit, free_disk_of
+from server.queue.admission import (
+    admit,
+    free_disk_of,
+    known_workers,
+    refuse_if_none_could,
+)
 from server.queue.change import change, write
 from server.queue.holds import live_workers
 from server.queue.job import ClipRow, Job
@@ -21,6 +27,7 @@ from server.queue.rows import find, find_locked
 from server.queue.standing import standing_of
 from server.queue.stopping import Stop
 from server.queue.tenants import get as tenant_of
+from server.queue.worker import LIVE
 from server.settings import ServerSettings
 from server.states import CLAIMABLE, TERMINAL, WAITING, JobState
 
@@ -157,17 +164,29 @@ class Jobs:
             order.move(connection, self.settings, job, place)
             return write(connection, job, {"updated_at": self._clock()})
 
-    def edit(self, job_id: str, columns: dict[str, Any], tenant: str | None = None) -> Job:
+    def edit(
+        self,
+        job_id: str,
+        columns: dict[str, Any],
+        tenant: str | None = None,
+        *,
+        seen: Job | None = None,
+    ) -> Job:
         """Change what a job asks while no worker has begun it.
 
         columns  of those that say what is asked, as they are in the table
-        Raises   Problem conflict when it was begun or has ended
+        seen     the job as it was when the columns were decided
+        Raises   Problem conflict when it was begun, has ended or was changed meanwhile; as for a
+                 new job when it asks for more than before and there is no room for that
         """
         assert columns.keys() <= _EDITABLE, columns.keys() - _EDITABLE
-        with self.db.write() as connection:
+        with self.db.write("admit") as connection:
             job = self._locked(connection, job_id, tenant, _UNBEGUN, "be edited")
             if job.clips_completed or job.started_at is not None:
                 raise Problem("conflict", f"{job.id} was begun already; send a new request.")
+            if seen is not None and (job.payload, job.options) != (seen.payload, seen.options):
+                raise Problem("conflict", f"{job.id} was changed meanwhile; look at it anew.")
+            self._admit_more(connection, job, columns)
             return write(connection, job, {**columns, "updated_at": self._clock()})
 
     def annotate(
@@ -217,6 +236,19 @@ class Jobs:
         with self.db.write() as connection:
             job = self._locked(connection, job_id, tenant, TERMINAL, "be deleted")
             connection.execute(delete(jobs).where(jobs.c.id == job.id))
+
+    def _admit_more(self, connection: Connection, job: Job, columns: dict[str, Any]) -> None:
+        needs = ("cost_seconds", "device_bytes", "disk_bytes")
+        after = replace(job, **{name: columns[name] for name in needs if name in columns})
+        if all(getattr(after, name) <= getattr(job, name) for name in needs):
+            return
+        now = self._clock()
+        known = known_workers(connection, now)
+        refuse_if_none_could(known, after)
+        live = [worker for worker in known if worker.state in LIVE]
+        others = standing_of(connection, job.tenant, without=job.id)
+        tenant, free_disk = tenant_of(connection, job.tenant), self._free_disk(self.settings)
+        admit(connection, self.settings, tenant, after, now, others, live, free_disk)
 
     def _again(self, connection: Connection, job: Job, start: int) -> Job:
         now = self._clock()

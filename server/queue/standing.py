@@ -52,9 +52,16 @@ class Standing:
     claimable: bool
 
 
-def standing_of(connection: Connection, tenant: str | None = None) -> Standing:
-    """Count what is open now. tenant: whose own share is told too, None: nobody's."""
-    rows = connection.execute(_OPEN).all()
+def standing_of(
+    connection: Connection, tenant: str | None = None, without: str | None = None
+) -> Standing:
+    """Count what is open now.
+
+    tenant   whose own share is told too, None: nobody's
+    without  a job that is not counted
+    """
+    chosen = _OPEN if without is None else _OPEN.where(jobs.c.id != without)
+    rows = connection.execute(chosen).all()
     its = [row for row in rows if row.tenant == tenant]
     ranks = [float(row.last_rank) for row in its if row.state in WAITING]
     return Standing(

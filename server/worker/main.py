@@ -20,6 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from server.database import Database, open_database
 from server.database.migrate import migrate
+from server.keeping.work import sweep_work
 from server.queue import fleet
 from server.queue.claim import claim
 from server.queue.held import Held
@@ -94,7 +95,7 @@ class WorkerProcess:
         self._pulse = Pulse(self._db, settings, self.id, renderer)
         self._runner: Runner | None = None
         self._drained = threading.Event()
-        self._reaped_at = 0.0
+        self._reaped_at = self._swept_at = 0.0
 
     def run(self) -> int:
         """Work until a SIGTERM, or the second one; return the exit code."""
@@ -162,10 +163,16 @@ class WorkerProcess:
             self._drained.wait(AWAY_SECONDS)
 
     def _reap(self) -> None:
-        """Free the jobs of silent workers now and then, in case no API process does."""
-        if time.monotonic() - self._reaped_at > self._settings.heartbeat_seconds:
-            self._reaped_at = time.monotonic()
+        """Now and then, free the jobs of silent workers, in case no API process does, and delete
+        the folders of this machine that nobody needs any more.
+        """
+        now = time.monotonic()
+        if now - self._reaped_at > self._settings.heartbeat_seconds:
+            self._reaped_at = now
             fleet.reap(self._db, self._settings)
+        if now - self._swept_at > self._settings.sweep_seconds:
+            self._swept_at = now
+            sweep_work(self._db, self._settings)
 
     def _do(self, held: Held) -> None:
         runner = Runner(self._shop, held)

@@ -2,9 +2,10 @@
 
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import select
@@ -16,7 +17,7 @@ from server.problems import Problem
 from server.queue import rates
 from server.queue.held import Held, LeaseLost
 from server.queue.job import ClipRow, Job
-from server.queue.leaving import cancelled, overrun
+from server.queue.leaving import cancelled, made_so_far, overrun
 from server.queue.retrying import retrying
 from server.queue.sealed import payload_of
 from server.settings import ServerSettings
@@ -177,6 +178,7 @@ class Runner:
                     most=self._shop.settings.max_collapses,
                 )
             self._write(self._held.job)
+            self.beat.move(_sending_seconds(self._place.folder.rglob("*")))
             artifacts = self._keepsakes.clip(idx, usable)
             self._place.save()
             cost = voice.progress.predicted(idx)
@@ -205,6 +207,7 @@ class Runner:
 
     def _deliver(self, finished: Finished, attention: str) -> None:
         report = self._report(finished)
+        self.beat.move(_sending_seconds(finished.files.values()))
         artifacts = self._keepsakes.results(finished.files, report)
         if self.stop.reason in ("delete", "lost"):
             self._stopped()
@@ -253,7 +256,7 @@ class Runner:
         if reason != "drain":
             self._ledger.beside = self.beat.clip_seconds()
         usage = self._ledger.as_dict()
-        job = self.job
+        job = self._write(self._held.job)
         if reason == "deadline":
             self._end(JobState.FAILED, overrun(job), usage)
         elif reason in ("cancel", "delete"):
@@ -281,7 +284,7 @@ class Runner:
         usage: dict[str, Any],
         report: dict[str, Any] | None = None,
     ) -> None:
-        error = {**error, "clips_completed": len(self._records)}
+        error = {**error, **made_so_far(self._write(self._held.job))}
         self._write(lambda: self._held.finish(state, error=error, usage=usage, report=report))
 
     def _known(self) -> dict[int, ClipRow]:
@@ -297,3 +300,8 @@ class Runner:
 
     def _write(self, tried: Callable[[], _Result]) -> _Result:
         return retrying(tried, tries=TRIES)
+
+
+def _sending_seconds(files: Iterable[Path]) -> float:
+    """Return how long files may take to the store, at 1 MiB a second."""
+    return sum(path.stat().st_size for path in files if path.is_file()) / 2**20

@@ -216,7 +216,7 @@ def steps_file(database: URL) -> Path:
 def _open_sqlite(path: Path) -> Engine:
     """Connect as DBOS does by itself, but with a log that readers need not wait for."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": 30})
+    engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": 30}, hide_parameters=True)
 
     def set_up(connection: Any, _record: Any) -> None:
         connection.isolation_level = "IMMEDIATE"

@@ -1,5 +1,5 @@
 /* Actions: what can be done with a job that has ended, the same everywhere it is shown. */
-import { act, api, ask, button, content, h, post, remember, remembered, tell } from "./lib.js";
+import { act, api, ask, button, content, copy, h, post, remember, remembered, tell } from "./lib.js";
 import { go } from "./routing.js";
 
 /** Ask for something new of a job's request: other fields over it. */
@@ -45,11 +45,12 @@ function compareWith(video) {
 }
 
 function toStoryboard(video) {
-  const draft = remembered("board.new", []);
+  const draft = remembered("board.new", []).filter((shot) => shot.prompt);
   for (const prompt of (video.prompt ?? "").split("\n")) {
     draft.push({ prompt, seconds: Math.min(10, Number(video.seconds) / video.clips || 1), seed: null });
   }
   remember("board.new", draft);
+  remember("board.open", null);
   go("storyboard");
 }
 
@@ -102,14 +103,10 @@ function downloads(video) {
 
 /** Return chips of what was decided: seed, size, and every adjustment. */
 export function chipsOf(video) {
-  const copy = async () => {
-    await navigator.clipboard?.writeText(String(video.seed));
-    tell(`Seed ${video.seed} is copied.`);
-  };
   return h(
     "ul",
     { class: "vg-chips" },
-    h("li", {}, h("button", { type: "button", class: "vg-chip", click: copy, title: "Copy" }, `seed ${video.seed}`)),
+    h("li", {}, h("button", { type: "button", class: "vg-chip", click: () => copy(String(video.seed), `Seed ${video.seed} is copied.`), title: "Copy" }, `seed ${video.seed}`)),
     h("li", { class: "vg-chip" }, `${video.size.replace("x", "×")}`),
     h("li", { class: "vg-chip" }, `${video.num_frames} frames, ${video.fps} fps`),
     video.request?.attention && h("li", { class: "vg-chip" }, video.request.attention),

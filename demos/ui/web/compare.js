@@ -1,5 +1,5 @@
 /* Compare: two to four clips on one clock, side by side, wiped or subtracted; measured, judged blind, taken along. */
-import { ENDED, act, api, badge, button, content, h, make, poll, remember, remembered, save, seconds, stateOf, titleOf } from "./lib.js";
+import { ENDED, act, api, badge, button, content, h, make, poll, rateOf, remember, remembered, save, seconds, sharedFrames, stateOf, tell, titleOf } from "./lib.js";
 import { Clock } from "./clock.js";
 import { denseAgainstTopK } from "./actions.js";
 import { apart, differing } from "./differ.js";
@@ -46,7 +46,17 @@ class Compare extends HTMLElement {
       this.list = list;
       this.add.replaceChildren(h("option", { value: "" }, "Add a clip…"), ...options.map(([value, name]) => h("option", { value }, name)));
     }
-    this.videos = await Promise.all(this.ids.map((id) => api(`videos/${encodeURIComponent(id)}`)));
+    const found = await Promise.all(this.ids.map((id) => api(`videos/${encodeURIComponent(id)}`).catch((error) => {
+      if (![400, 404, 410, 422].includes(error.status)) throw error;
+      return null;
+    })));
+    if (found.includes(null)) {
+      tell("A clip that was compared is gone.", true);
+      this.choose(this.ids.filter((_, k) => found[k]));
+      return 0;
+    }
+    this.videos = found;
+    this.add.disabled = found.length >= MOST;
     const clip = this.videos[0];
     this.querySelector("#dense-topk").disabled = !(clip?.kind === "clip" && clip.request);
     const ready = this.videos.every((video) => ENDED.includes(video.state));
@@ -147,10 +157,9 @@ class Compare extends HTMLElement {
   }
 
   run(videos) {
-    const [up, down = "1"] = videos[0].fps.split("/");
-    const frames = Math.min(...videos.map((video) => video.num_frames));
+    const frames = sharedFrames(videos);
     this.range.max = frames - 1;
-    this.clock = new Clock(this.films, Number(up) / Number(down), frames, (frame) => {
+    this.clock = new Clock(this.films, rateOf(videos[0]), frames, (frame) => {
       this.place.textContent = `frame ${frame + 1} of ${frames}`;
       if (document.activeElement !== this.range) this.range.value = frame;
       if (this.mode === "difference") this.subtract();

@@ -1,5 +1,5 @@
 /* Detail: one job in full, beside the library: player, actions, recipe, adjustments, lineage. */
-import { act, api, bytes, button, content, h, post, tell, titleOf } from "./lib.js";
+import { act, api, bytes, button, content, copy, h, post, titleOf } from "./lib.js";
 import { actionsOf, chipsOf } from "./actions.js";
 import { flat, text } from "./differ.js";
 import { go } from "./routing.js";
@@ -14,9 +14,11 @@ export class Detail extends HTMLElement {
 
   async open(id) {
     this.video = null;
+    this.asked = id;
     this.hidden = !id;
     if (!id) return;
     const found = await act(null, () => api(`videos/${encodeURIComponent(id)}`));
+    if (id !== this.asked) return; // another one was opened meanwhile
     if (found) this.draw(found);
     else this.hidden = true;
   }
@@ -49,10 +51,7 @@ export class Detail extends HTMLElement {
     const said = (data) => () => post(`videos/${video.id}/annotate`, data());
     const title = h("input", { type: "text", id: "detail-title", value: video.title ?? "", maxlength: "512" });
     const tags = h("input", { type: "text", id: "detail-tags", value: video.tags.join(", ") });
-    const link = () => {
-      navigator.clipboard?.writeText(`${location.origin}/ui/#library/${video.id}`);
-      tell("The link is copied.");
-    };
+    const link = () => copy(`${location.origin}/ui/#library/${video.id}`, "The link is copied.");
     return h("div", { class: "vg-keeping" },
       h("label", { for: "detail-title" }, "Title"), title,
       h("label", { for: "detail-tags" }, "Tags, with commas"), tags,

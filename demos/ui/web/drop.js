@@ -5,7 +5,7 @@ import { API, act, content, h, tell, upload } from "./lib.js";
 export function zone(label, accept, take) {
   const input = h("input", { type: "file", accept, class: "vg-hidden", tabindex: "-1", "aria-label": label,
     change: () => input.files[0] && take(input.files[0]) });
-  const made = h("button", { type: "button", class: "vg-zone", click: () => input.click() }, label);
+  const made = h("button", { type: "button", class: "vg-zone", click: () => { input.value = ""; input.click(); } }, label);
   made.addEventListener("dragover", (event) => {
     event.preventDefault();
     made.classList.add("vg-over");

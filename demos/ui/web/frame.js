@@ -1,5 +1,5 @@
 /* Frame: one frame of a finished clip becomes the first image of a new one. */
-import { make, upload } from "./lib.js";
+import { Refused, make, upload } from "./lib.js";
 import { go } from "./routing.js";
 
 // What a clip that goes on from a frame does not take over.
@@ -13,6 +13,16 @@ export async function useFrame(video, frame) {
   const seed = document.querySelector("vidgen-seed")?.own;
   window.vidgen.send({ action: "fields", fields: { ...fields, image, ...(seed ? { seed } : {}) }, said: `Frame ${frame + 1} is the first image. Write what happens then, and press Generate.` });
   go("create");
+  await taken(image);
+}
+
+/** Wait until the form has it. */
+async function taken(image) {
+  const field = () => document.querySelector("#field-image :is(textarea, input)")?.value;
+  for (let tries = 0; field() !== image; tries++) {
+    if (tries === 100) throw new Refused("The form did not take the frame; press again.", 0);
+    await new Promise((done) => setTimeout(done, 100));
+  }
 }
 
 /** Have the frame read with the colours of the file, which a browser's canvas need not do, and keep it. */

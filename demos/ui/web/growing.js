@@ -18,13 +18,22 @@ async function feed(media, source, id) {
   const stop = new AbortController();
   const answer = await fetch(content(id, "video", "&partial=true"), { signal: stop.signal });
   if (!answer.ok) return;
-  const reader = answer.body.getReader();
+  // The next piece may come in minutes: a player that has gone lets go of its connection by itself.
+  const watch = setInterval(() => media.isConnected || stop.abort(), 1000);
+  try {
+    await play(source, answer.body.getReader());
+  } finally {
+    clearInterval(watch);
+    stop.abort();
+  }
+}
+
+async function play(source, reader) {
   let head = new Uint8Array();
   let buffer = null;
   for (;;) {
     const { done, value } = await reader.read();
     if (done || source.readyState !== "open") break;
-    if (!media.isConnected) return stop.abort();
     if (buffer) {
       await append(buffer, value);
       continue;
@@ -40,8 +49,10 @@ async function feed(media, source, id) {
 
 function append(buffer, data) {
   return new Promise((resolve, reject) => {
-    buffer.addEventListener("updateend", resolve, { once: true });
-    buffer.addEventListener("error", reject, { once: true });
+    const heard = new AbortController();
+    const once = (end) => (event) => { heard.abort(); end(event); };
+    buffer.addEventListener("updateend", once(resolve), { signal: heard.signal });
+    buffer.addEventListener("error", once(reject), { signal: heard.signal });
     buffer.appendBuffer(data);
   });
 }

@@ -57,6 +57,7 @@ export async function make(work, data) {
   const answer = await fetch(`/ui/works/${work}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(data) })
     .catch(() => { throw new Refused("The studio does not answer; is it running?", 0); });
   if (answer.ok) return answer;
+  if (answer.status === 401) throw new Refused("Sign in first: reload this page.", 401);
   const found = await answer.json().catch(() => null);
   throw new Refused(found?.error?.message ?? `The studio answered ${answer.status}.`, answer.status);
 }
@@ -85,8 +86,10 @@ export const content = (id, variant = "video", more = "") =>
 export function poll(element, look) {
   let timer = 0;
   let running = false;
+  let again = false; // asked for while one round was under way
   const round = async () => {
     clearTimeout(timer);
+    again = running;
     if (running || !element.isConnected) return;
     running = true;
     let wait = 1000;
@@ -98,7 +101,7 @@ export function poll(element, look) {
       if (!(error instanceof Refused)) console.error(error);
     }
     running = false;
-    timer = setTimeout(round, wait);
+    timer = setTimeout(round, again ? 0 : wait);
   };
   document.addEventListener("visibilitychange", round);
   window.addEventListener("hashchange", () => setTimeout(round, 0));
@@ -109,26 +112,50 @@ export function poll(element, look) {
 /** Run what a button does; show a refusal where the reader looks. `meanwhile` is its text for so long. */
 export async function act(element, work, meanwhile = null) {
   const text = element?.textContent;
+  const held = element && document.activeElement === element;
   if (element) element.disabled = true;
   if (meanwhile) element.textContent = meanwhile;
   try {
     return await work();
   } catch (error) {
+    if (!(error instanceof Refused)) console.error(error);
     tell(error.message, true);
     return null;
   } finally {
     if (element) element.disabled = false;
+    if (held && element.isConnected && document.activeElement === document.body) element.focus();
     if (meanwhile) element.textContent = text;
   }
 }
 
-/** Show a sentence for a while. */
+/** Show a sentence for a while; what went wrong stays until it is closed. */
 export function tell(text, bad = false) {
   document.querySelector(".vg-toast")?.remove();
   const toast = h("div", { class: `vg-toast${bad ? " vg-bad" : ""}`, role: bad ? "alert" : "status" }, text);
+  if (bad) toast.append(button("Close", () => toast.remove()));
+  else setTimeout(() => toast.remove(), 4000);
   document.querySelector(".gradio-container").append(toast);
-  setTimeout(() => toast.remove(), bad ? 9000 : 4000);
 }
+
+/** Put a text into the clipboard and say so; browsers allow it over https and on this machine only. */
+export async function copy(text, said) {
+  try {
+    await navigator.clipboard.writeText(text);
+    tell(said);
+  } catch {
+    tell("This browser copies only over https or on this machine; select the text instead.", true);
+  }
+}
+
+/** Return a clip's frames a second, which may be written as a fraction. */
+export function rateOf(video) {
+  const [up, down = "1"] = video.fps.split("/");
+  return Number(up) / Number(down);
+}
+
+/** Return how many frames, at the first clip's rate, all clips have. */
+export const sharedFrames = (videos) =>
+  Math.min(...videos.map((video) => Math.floor((video.num_frames / rateOf(video)) * rateOf(videos[0]) + 1e-6)));
 
 export function seconds(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
@@ -216,19 +243,17 @@ export function ask(title, fields, go = "OK") {
         : h("input", { id: `ask-${name}`, type, value: String(value) }),
       label,
     ]);
-    const done = (found) => {
-      dialog.remove();
-      resolve(found);
-    };
+    let found = null;
     const dialog = h(
       "dialog",
-      { class: "vg-dialog", "aria-label": title, close: () => done(null) },
+      { class: "vg-dialog", "aria-label": title, close: () => { dialog.remove(); resolve(found); } },
       h(
         "form",
         {
           submit: (event) => {
             event.preventDefault();
-            done(Object.fromEntries(inputs.map(([name, input]) => [name, input.value.trim()])));
+            found = Object.fromEntries(inputs.map(([name, input]) => [name, input.value.trim()]));
+            dialog.close(); // it gives the focus back
           },
         },
         h("h2", {}, title),

@@ -15,8 +15,8 @@ export class Live extends HTMLElement {
   }
 
   follow(id) {
+    if (this.job !== id) this.drawn = ""; // else it is shown already, and somebody may be pressing there
     this.job = id;
-    this.drawn = "";
     remember("last", id);
     this.wake();
   }
@@ -24,10 +24,12 @@ export class Live extends HTMLElement {
   async look() {
     if (!this.job) this.job = await this.find();
     if (!this.job) return this.idle();
+    const { job } = this;
     let video;
     try {
-      video = await api(`videos/${this.job}`);
+      video = await api(`videos/${job}`);
     } catch (error) {
+      if (job !== this.job) return 0; // another one is followed meanwhile
       if (error.status === 404) {
         remember("last", null);
         this.job = null;
@@ -37,6 +39,7 @@ export class Live extends HTMLElement {
       throw error;
     }
     this.sayLost(false);
+    if (job !== this.job) return 0;
     this.draw(video);
     if (ENDED.includes(video.state)) return 3000;
     return BUSY.includes(video.state) ? 700 : 1500;

@@ -1,6 +1,6 @@
 /* Main: brings the pages to life and follows the address. */
 import { here } from "./routing.js";
-import { tell } from "./lib.js";
+import { copy } from "./lib.js";
 import "./strip.js";
 import "./live.js";
 import "./drop.js";
@@ -40,12 +40,11 @@ new MutationObserver(() => {
 }).observe(document.documentElement, { childList: true, subtree: true });
 show();
 
-document.addEventListener("click", async (event) => {
-  const copy = event.target.closest?.("[data-vg-copy]");
-  if (!copy) return;
-  const text = copy.closest("figure").querySelector("code").textContent;
-  await navigator.clipboard?.writeText(text);
-  tell(`${copy.dataset.vgCopy} is copied.`);
+document.addEventListener("click", (event) => {
+  const asked = event.target.closest?.("[data-vg-copy]");
+  if (!asked) return;
+  const text = asked.closest("figure").querySelector("code").textContent;
+  copy(text, `${asked.dataset.vgCopy} is copied.`);
 });
 
 document.documentElement.lang = "en";

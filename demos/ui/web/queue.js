@@ -1,5 +1,5 @@
 /* Queue: what waits and runs, in order, and what ended lately with its reason in words. */
-import { BUSY, ENDED, WAITING, act, api, ago, badge, button, content, h, poll, post, stateOf, titleOf } from "./lib.js";
+import { BUSY, ENDED, WAITING, act, api, ago, badge, button, content, h, poll, post, stateOf, tell, titleOf } from "./lib.js";
 import { etaOf } from "./live.js";
 import { follow } from "./actions.js";
 import { go } from "./routing.js";
@@ -83,7 +83,7 @@ class Queue extends HTMLElement {
     const named = titleOf(video).slice(0, 60);
     return h("tr", { "data-job": video.id },
       h("td", {}, this.thumb(video)),
-      h("td", { class: "vg-name" }, h("button", { type: "button", class: "vg-link", click: () => follow(video) }, titleOf(video)),
+      h("td", { class: "vg-name" }, h("button", { type: "button", class: "vg-link", "data-at": `${video.id}-open`, click: () => follow(video) }, titleOf(video)),
         h("div", { class: "vg-quiet" }, `${video.model} · ${ago(video.created_at)}${video.run ? " · gone on with after a break" : ""}`)),
       h("td", {}, badge(video), h("div", { class: "vg-quiet" }, stateOf(video)),
         BUSY.includes(video.state) && h("progress", { max: 100, value: video.progress, "aria-label": "Progress" }),
@@ -106,7 +106,7 @@ class Queue extends HTMLElement {
     const text = video.error?.message ?? (video.state === "completed" ? `${video.num_frames} frames, ${Math.round(video.usage.gpu_seconds ?? 0)} s of work` : "Stopped by a person; what was made is kept.");
     return h("tr", { "data-job": video.id },
       h("td", {}, this.thumb(video)),
-      h("td", { class: "vg-name" }, h("button", { type: "button", class: "vg-link", click: () => follow(video) }, titleOf(video)),
+      h("td", { class: "vg-name" }, h("button", { type: "button", class: "vg-link", "data-at": `${video.id}-open`, click: () => follow(video) }, titleOf(video)),
         h("div", { class: "vg-quiet" }, ago(video.completed_at ?? video.updated_at))),
       h("td", {}, badge(video)),
       h("td", { class: "vg-why" }, text),
@@ -128,8 +128,15 @@ class Queue extends HTMLElement {
   }
 
   async all(state, action) {
-    const { data } = await api(`videos?limit=100&state=${state}`);
-    for (const video of data) await post(`videos/${video.id}/${action}`);
+    const ids = [];
+    for (let more = true, after = ""; more; after = `&after=${ids.at(-1)}`) {
+      const page = await api(`videos?limit=100&state=${state}${after}`);
+      ids.push(...page.data.map((video) => video.id));
+      more = page.has_more;
+    }
+    let left = 0;
+    for (const id of ids) await post(`videos/${id}/${action}`).catch(() => (left += 1));
+    if (left) tell(`${left} of ${ids.length} jobs could not be changed any more.`, true);
     this.wake();
   }
 }

@@ -4,8 +4,16 @@ export const PAGES = ["create", "storyboard", "queue", "library", "compare", "sy
 
 /** Return where the address leads. */
 export function here() {
-  const [page, ...rest] = decodeURIComponent(location.hash.slice(1)).split("/");
+  const [page, ...rest] = decoded(location.hash.slice(1)).split("/");
   return { page: PAGES.includes(page) ? page : "create", item: rest.join("/") };
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return ""; // an address that is none leads to the first page
+  }
 }
 
 export function go(page, item = "") {

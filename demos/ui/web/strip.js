@@ -34,7 +34,9 @@ class Strip extends HTMLElement {
     const text = parts.map((part) => part?.outerHTML ?? "").join("");
     if (text === this.text) return;
     this.text = text;
+    const at = [...this.children].indexOf(document.activeElement);
     this.replaceChildren(...parts.filter(Boolean));
+    this.children[at]?.focus();
   }
 }
 

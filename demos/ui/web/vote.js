@@ -1,5 +1,5 @@
 /* Vote: which of two clips is better, asked without saying which is which. */
-import { button, content, h, remember, remembered } from "./lib.js";
+import { button, content, h, rateOf, remember, remembered, sharedFrames } from "./lib.js";
 import { Clock } from "./clock.js";
 import { apart } from "./differ.js";
 
@@ -78,9 +78,7 @@ export class Blind extends HTMLElement {
       h("div", { class: "vg-players vg-two-up" }, films.map((film, k) => h("figure", {}, film, h("figcaption", {}, ["Left", "Right"][k])))),
       h("div", { class: "vg-row vg-choices" }, choices.map(([name, k]) => button(name, () => this.choose(k), { class: "vg-button vg-main", "data-choice": k === null ? "none" : String(k) })), play),
       h("p", { class: "vg-quiet" }, "The sides are drawn anew each round, and nothing tells which clip is which until you end it.")));
-    const [first] = this.order;
-    const [up, down = "1"] = first.fps.split("/");
-    this.clock = new Clock(films, Number(up) / Number(down), Math.min(...this.order.map((video) => video.num_frames)), () => {});
+    this.clock = new Clock(films, rateOf(this.order[0]), sharedFrames(this.order), () => {});
     this.clock.play();
     this.querySelector("[data-choice='0']").focus({ preventScroll: true });
   }

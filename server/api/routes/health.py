@@ -26,7 +26,7 @@ _NOT: dict[int | str, dict[str, Any]] = {503: {"description": "It is not."}}
 
 
 @router.get("/livez", operation_id="getLive")
-def live() -> dict[str, str]:
+async def live() -> dict[str, str]:
     """Say that the process answers."""
     return {"status": "ok"}
 

@@ -15,7 +15,7 @@ from server.api.making import changed, make
 from server.api.rewriting import columns_of
 from server.api.services import Services, ServicesOf, check_id
 from server.api.shape import asked_of
-from server.api.submit import IDEMPOTENCY_KEY, Ticket, submit
+from server.api.submit import IDEMPOTENCY_KEY, Ticket, check_webhook, submit
 from server.api.video import Video, VideoDeleted, VideoList
 from server.api.watch import until_ended
 from server.keeping import erase
@@ -161,11 +161,13 @@ def retrieve(video_id: str, services: ServicesOf, caller: Reader) -> JSONRespons
     openapi_extra=body("VideoPatch"),
 )
 def change(video_id: str, services: ServicesOf, caller: Creator, fields: BodyOf) -> JSONResponse:
-    """Change what a waiting job will make; fields that are not given stay."""
+    """Change what a waiting job will make; fields that are not given stay, null takes one out."""
     job = services.jobs.get(check_id(video_id), caller.tenant)
-    asked = sort_fields(fields)
+    asked = sort_fields(fields, nulls=True)
     planned = changed(services, caller, job, asked)
-    return show(services, services.jobs.edit(job.id, columns_of(job, planned, asked.options)))
+    check_webhook(services, asked.options)
+    columns = columns_of(job, planned, asked.options)
+    return show(services, services.jobs.edit(job.id, columns, seen=job))
 
 
 @router.delete(

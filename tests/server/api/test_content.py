@@ -1,13 +1,15 @@
 """Content: files, ranges, and a video that is played while it is made."""
 
+import asyncio
 import io
 from typing import Any
 
 import av
 import pytest
+from starlette.requests import Request
 
 from server.api.playing import playlist, shown
-from server.api.serving import Stored
+from server.api.serving import Stored, serve
 from tests.server.api.site import Site, story
 
 
@@ -99,6 +101,38 @@ def test_a_job_that_keeps_nothing_is_destroyed_by_its_download(site: Site) -> No
     left = site.http.get(f"/v1/videos/{made['id']}")
     assert left.json()["status"] == "completed"
     assert "SECRET" not in left.text
+
+
+def test_a_broken_download_destroys_nothing(site: Site) -> None:
+    """The server's own client goes away after the first piece; only a whole answer counts."""
+    store = site.floor.store
+    facts = store.put_bytes("jobs/video_1/f1/video.mp4", b"x" * 3_000_000)
+    stored = Stored(facts.key, facts.bytes, facts.sha256)
+    done: list[str] = []
+    scope = {"type": "http", "method": "GET", "headers": [], "asgi": {"spec_version": "2.3"}}
+
+    async def ask(pieces: int) -> None:
+        sent = asyncio.Event()
+        told = 0
+
+        async def send(message: Any) -> None:
+            nonlocal told
+            told += message["type"] == "http.response.body"
+            if told > pieces:
+                sent.set()
+                await asyncio.sleep(10)
+
+        async def receive() -> Any:
+            await sent.wait()
+            return {"type": "http.disconnect"}
+
+        answer = serve(Request(scope), store, stored, "v.mp4", after=lambda: done.append("all"))
+        await answer(scope, receive, send)
+
+    asyncio.run(ask(1))
+    assert done == []
+    asyncio.run(ask(1000))
+    assert done == ["all"]
 
 
 def _frames(data: bytes) -> int:

@@ -150,6 +150,11 @@ def test_cards_are_made_anew_one_by_one(site: Site) -> None:
         stale = [card["video"] for card in anew["cards"] if card["state"] == "stale"]
         assert stale == [job["id"] for job in having]
         site.http.delete(f"/v1/videos/{anew['id']}")
+    longer = {"prompt": "on", "seconds": 1, "video": site.make()["id"]}
+    for _ in range(2):
+        assert site.http.post("/v1/videos/extensions", json=longer).status_code == 200
+    page = site.http.get("/v1/storyboards?limit=1").json()
+    assert [board["id"] for board in page["data"]] == [again["id"]]  # extensions are no boards
     whole = site.http.post(f"/v1/storyboards/{again['id']}/render").json()
     assert [card["state"] for card in whole["cards"]] == ["waiting"] * 4
     assert _payload(site, whole["id"])["takes"] == {"job": again["id"], "clips": 2}

@@ -3,7 +3,10 @@
 from typing import Any
 
 import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
+from server.problems import Problem
 from tests.server.api.site import Site, story
 
 
@@ -272,3 +275,46 @@ def test_hold_creates_it_paused(site: Site) -> None:
     made = site.created(hold=True)
     assert (made["state"], made["status"], made["queue_position"]) == ("paused", "queued", None)
     assert site.floor.claimed() is None
+
+
+def test_one_that_cannot_be_erased_does_not_keep_the_others(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from server.api import erasing
+
+    ids = [site.created()["id"] for _ in range(3)]
+    for video in ids:
+        site.floor.jobs.ask_stop(video, None, "delete")
+    erase = erasing.erase
+
+    def stuck(db: Any, store: Any, settings: Any, job_id: str) -> None:
+        if job_id == ids[0]:
+            raise Problem("storage_failed", "The store does not answer.")
+        erase(db, store, settings, job_id)
+
+    monkeypatch.setattr(erasing, "erase", stuck)
+    asked = (site.floor.db, site.floor.store, site.floor.settings)
+    assert erasing.erase_stopped(*asked) == 2
+    assert site.http.get(f"/v1/videos/{ids[0]}").status_code == 200
+    monkeypatch.undo()
+    assert erasing.erase_stopped(*asked) == 1
+
+
+def test_a_changed_webhook_is_looked_at_like_a_new_one(site: Site) -> None:
+    video = site.created()["id"]
+    for url in ("http://169.254.169.254/x", "ftp://example.org/"):
+        answer = site.http.patch(f"/v1/videos/{video}", json={"webhook_url": url})
+        assert answer.json()["error"]["param"] == "webhook_url", answer.text
+
+
+def test_errors_of_the_database_hold_no_values(site: Site) -> None:
+    with pytest.raises(DBAPIError) as caught, site.floor.db.read() as connection:
+        connection.execute(text("select * from nothing where a = :a"), {"a": "SECRET"})
+    assert "SECRET" not in str(caught.value)
+
+
+def test_null_takes_a_field_out_of_a_waiting_job(site: Site) -> None:
+    asked = {"strict": True, "steps": 9, "seed": 5, "preset": "exact", "negative_prompt": "fog"}
+    video = site.created(**asked)["id"]
+    left = site.http.patch(f"/v1/videos/{video}", json=dict.fromkeys(asked)).json()["request"]
+    assert left == {"prompt": "a red ball", "seed": left["seed"]}

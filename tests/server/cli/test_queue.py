@@ -11,8 +11,8 @@ from PIL import Image
 from benchmarks.fleet import Fleet
 from server.cli.places import open_or_make
 from server.database import Database
+from server.queue import events, tenants
 from server.queue import fleet as workers
-from server.queue import tenants
 from server.queue.jobs import Jobs
 from server.settings import ServerSettings
 from tests.server.cli.conftest import wait_for_state
@@ -95,6 +95,16 @@ def test_an_ended_job_is_watched_to_its_end(run: Any, jobs: list[str]) -> None:
     ran = run("queue", "watch", jobs[0], "--json")
     assert ran.code == 1
     assert [line["event"] for line in ran.lines] == ["job.queued", "video.cancelled"]
+
+
+def test_no_event_of_a_long_job_is_left_out(run: Any, db: Database, jobs: list[str]) -> None:
+    with db.write() as connection:
+        for step in range(1200):
+            events.append(connection, jobs[0], "progress", {"step": step}, float(step))
+    run("queue", "cancel", jobs[0])
+    lines = run("queue", "watch", jobs[0], "--json").lines
+    assert [line["event"] for line in lines].count("progress") == 1200
+    assert lines[-1]["event"] == "video.cancelled"
 
 
 def test_workers_are_listed(run: Any, db: Database) -> None:

@@ -171,11 +171,13 @@ def test_expired_uploads(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_work_folders(desk: Desk) -> None:
     done, gone = desk.finished(), desk.finished(retention_seconds=10)
+    chain = desk.finished(kind="chain")
     waiting = desk.scene.ask()
     paused = desk.scene.ask()
     desk.scene.jobs.ask_stop(paused.id, None, "pause")
     root = Path(desk.scene.settings.work)
     names = {"done": done.id, "waiting": waiting.id, "paused": paused.id, "gone": gone.id}
+    names["chain"] = chain.id
     names |= {"none": "video_00abcd", "other": "not-ours", "in": "incoming/in_1"}
     for name in names.values():
         (root / name / "e1").mkdir(parents=True)
@@ -186,10 +188,14 @@ def test_work_folders(desk: Desk) -> None:
     assert swept(desk, limit=2).folders == 2
     assert swept(desk).folders == 1
     left = {name for name, folder in names.items() if (root / folder).exists()}
-    assert left == {"waiting", "paused", "other", "in"}
+    assert left == {"waiting", "paused", "other", "in", "chain"}  # forks share a chain's clips
     _age(root, desk.scene.clock.now - DAY - 5)
     assert swept(desk).folders == 1
     assert not (root / "incoming/in_1").exists()
+    desk.scene.clock.now += desk.scene.settings.chain_work_seconds + 1
+    _age(root, desk.scene.clock.now - GRACE_SECONDS - 5)
+    swept(desk)
+    assert not (root / chain.id).exists()
 
 
 def _age(root: Path, at: float) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from server.database import Database
 from server.database.tables import job_secrets, jobs
 from server.problems import Problem
-from server.queue import events
+from server.queue import events, tenants
 from server.queue.jobs import Filters
 from server.queue.sealed import open_sealed, payload_of, seal
 from server.states import JobState
@@ -220,3 +220,28 @@ def test_a_job_is_edited_until_it_was_begun(scene: Scene) -> None:
     with pytest.raises(Problem) as caught:
         scene.jobs.edit(job.id, {"cost_seconds": 4.0})
     assert caught.value.code == "conflict"
+
+
+def test_an_edit_asks_for_room_like_a_new_job(scene: Scene) -> None:
+    """What grows is admitted anew, without the job's own share; what shrinks always may."""
+    scene.work()
+    tenants.set_bounds(scene.db, "a", gpu_seconds_per_day=25.0)
+    job, other = scene.ask(cost_seconds=10.0), scene.ask(cost_seconds=10.0)
+    assert scene.jobs.edit(job.id, {"cost_seconds": 14.0}).cost_seconds == 14.0
+    with pytest.raises(Problem) as caught:
+        scene.jobs.edit(job.id, {"cost_seconds": 16.0})
+    assert caught.value.code == "quota_exceeded"
+    with pytest.raises(Problem) as caught:
+        scene.jobs.edit(other.id, {"device_bytes": 1 << 50})
+    assert caught.value.code == "no_worker_fits"
+    assert scene.jobs.edit(job.id, {"cost_seconds": 5.0}).cost_seconds == 5.0
+
+
+def test_of_two_edits_of_one_sight_the_second_is_told(scene: Scene) -> None:
+    scene.work()
+    job = scene.ask()
+    scene.jobs.edit(job.id, {"payload": {"request": {"prompt": "b"}}}, seen=job)
+    with pytest.raises(Problem) as caught:
+        scene.jobs.edit(job.id, {"payload": {"request": {"prompt": "c"}}}, seen=job)
+    assert caught.value.code == "conflict"
+    assert scene.jobs.get(job.id, None).payload == {"request": {"prompt": "b"}}

@@ -113,6 +113,7 @@ class QueueMachine(RuleBasedStateMachine):
         id=st.sampled_from(WORKERS),
         state=st.sampled_from(
             [
+                JobState.ASSIGNED,
                 JobState.RUNNING,
                 JobState.RETRYING,
                 JobState.FINALIZING,

@@ -263,3 +263,27 @@ def test_a_clip_whose_files_are_gone_is_made_again(floor: Floor) -> None:
     assert floor.get(job).state is JobState.COMPLETED
     assert [call["clip"] for call in floor.calls("end")] == [0, 0, 1]
     assert len(floor.jobs.clips(job.id)) == 2
+
+
+def test_a_cancel_says_how_many_clips_there_are(floor: Floor) -> None:
+    job = floor.job("a ball steps=20 step=0.05", clips=4)
+    _, thread = started(floor)
+    floor.until(lambda: len(floor.calls("end")) == 2)
+    floor.jobs.ask_stop(job.id, None, "cancel")
+    thread.join(30)
+    cancelled = floor.get(job)
+    error = cancelled.error or {}
+    assert cancelled.clips_completed >= 2
+    assert f"with {cancelled.clips_completed} of 4 clips made" in error["message"]
+    assert (error["partial"], error["clips_completed"]) == (True, cancelled.clips_completed)
+
+
+def test_a_cancel_before_the_first_move_is_a_cancel(floor: Floor) -> None:
+    job = floor.job("a ball steps=1")
+    runner = floor.claimed()
+    assert runner is not None
+    floor.jobs.ask_stop(job.id, None, "cancel")
+    runner.run()
+    cancelled = floor.get(job)
+    assert cancelled.state is JobState.CANCELLED
+    assert (cancelled.error or {})["code"] == "cancelled"
