@@ -1,6 +1,8 @@
 """What the form's buttons hand to the server: neither more nor less than it says."""
 
 import asyncio
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import gradio as gr
@@ -40,9 +42,15 @@ async def _nothing(*_: Any) -> None:
 FORM = Create(Inside(_nothing, "http://127.0.0.1"), None)
 
 
+def done(work: Coroutine[Any, Any, Any]) -> None:
+    """Do it in a thread: a browser that other tests opened has a loop in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, work).result()
+
+
 def generate(**fields: Any) -> None:
     values = shown(FORM.entries, {"prompt": "a ball", **fields})
-    asyncio.run(FORM.generate("click", gr.Request(), *values))
+    done(FORM.generate("click", gr.Request(), *values))
 
 
 def test_clips_of_a_drawn_seed_have_seeds_in_a_row(heard: Heard) -> None:
@@ -65,7 +73,7 @@ def test_what_is_no_number_of_clips_and_no_seed_goes_to_the_server(heard: Heard)
 
 def test_saving_takes_out_what_was_emptied(heard: Heard) -> None:
     values = shown(FORM.entries, {"prompt": "a ball", "num_inference_steps": 8})
-    asyncio.run(FORM.save("video_1", gr.Request(), *values))
+    done(FORM.save("video_1", gr.Request(), *values))
     assert (heard.changed["prompt"], heard.changed["num_inference_steps"]) == ("a ball", 8)
     for name in ("loras", "reference_images", "strict", "preset", "seed", "image"):
         assert heard.changed[name] is None, name
