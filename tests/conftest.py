@@ -53,18 +53,6 @@ def vidgen_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield home
 
 
-LONG = ("tests/demos/", "tests/server/", "tests/engine/", "tests/test_readme.py")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest, so that no process is left with it at the end."""
-    items.sort(key=lambda item: _turn(item.nodeid))
-
-
-def _turn(nodeid: str) -> int:
-    return next((n for n, start in enumerate(LONG) if nodeid.startswith(start)), len(LONG))
-
-
 def pytest_collection_finish() -> None:
     """Set what importing made aside: to look through it costs half a second at each collection."""
     gc.collect()

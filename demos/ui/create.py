@@ -18,6 +18,10 @@ from demos.ui.upstream import Upstream
 
 MOST_CLIPS = 64
 _IDLE = "What it will become, and what it costs, is said here before you press."
+# The form may be there before the script that wants to reach it.
+_CONNECT = """const connect = () => window.vidgen
+  ? window.vidgen.connect((message) => trigger('submit', message)) : setTimeout(connect, 50);
+connect();"""
 _CLICK = "(click, ...rest) => [window.vidgen.key(), ...rest]"
 
 
@@ -198,7 +202,7 @@ def _wire(create: Create, fields: Mapping[str, Any]) -> None:
         "",
         elem_id="bridge",
         visible="hidden",
-        js_on_load="window.vidgen.connect((message) => trigger('submit', message))",
+        js_on_load=_CONNECT,
     )
     # Each is one short call with one answer: through Gradio's queue it would be a call and a
     # stream, and an answer that comes between two streams is lost.

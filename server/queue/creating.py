@@ -79,6 +79,7 @@ def _same_key(connection: Connection, new: NewJob, now: float) -> Job | None:
             "idempotency_mismatch",
             f"Idempotency-Key {new.idempotency_key!r} was used for another request within the last "
             "24 h; use a new key for a new request.",
+            param="Idempotency-Key",
         )
     return Job.of(row)
 

@@ -1,6 +1,7 @@
 """Create, in a real browser: a clip is made and played, and nothing that happens loses it."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -132,3 +133,17 @@ def test_texts_of_users_are_texts(fake_site: Site, open_page: Any) -> None:
         page.wait_for_selector(f"#page-{place} [data-job]")
     assert page.evaluate("window.hurt") == 0
     assert json.dumps(evil)[1:12] in page.inner_text("#page-library .vg-name >> nth=0")
+
+
+def test_a_form_that_is_there_before_its_script_is_reached(fake_site: Site, new_page: Any) -> None:
+    page = new_page()
+
+    def late(route: Any) -> None:
+        time.sleep(2)
+        route.continue_()
+
+    page.route("**/core.js*", late)
+    page.goto(f"{fake_site.address}/ui/")
+    page.wait_for_function("window.vidgen")
+    page.evaluate("window.vidgen.send({ action: 'fields', fields: { prompt: 'heard' }, said: '' })")
+    page.wait_for_function("document.querySelector('#field-prompt textarea').value === 'heard'")

@@ -30,7 +30,7 @@ MAX_WAIT_SECONDS = 600
 _PREFER = header(
     "Prefer",
     f"wait=N: answer when the job has ended, or after N seconds (at most {MAX_WAIT_SECONDS}).",
-    {"type": "string", "examples": ["wait=60"]},
+    {"type": "string"},
 )
 
 

@@ -1,5 +1,6 @@
 """The program in this process, and a server with a fake worker as processes of their own."""
 
+import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,9 @@ SETTINGS = {"disk_reserve_mib": "0", "heartbeat_seconds": "1", "stop_poll_second
 
 
 @pytest.fixture
-def run(capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def run(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Any]:
     """Run the program in this process, in a fresh folder and with a fresh home."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("VIDGEN_HOME", str(tmp_path / "home"))
@@ -26,7 +29,11 @@ def run(capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.M
         out, err = capfd.readouterr()
         return Ran(code, out, err)
 
-    return call
+    root = logging.getLogger()
+    kept, level = root.handlers[:], root.level
+    yield call
+    root.handlers[:] = kept  # a server's own writes to an output that ends with the test
+    root.setLevel(level)
 
 
 @pytest.fixture(scope="package")

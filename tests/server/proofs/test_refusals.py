@@ -37,6 +37,7 @@ def whole(site: Site) -> dict[str, tuple[str, dict[str, Any]]]:
         "holdVideo": (f"{video}/hold", {}),
         "createStoryboard": ("/v1/storyboards", {"shots": _SHOTS}),
         "rerollCard": (f"/v1/storyboards/{board}/cards/0/reroll", {}),
+        "renderStoryboard": (f"/v1/storyboards/{board}/render", {}),
         "createWebhookEndpoint": ("/v1/webhook_endpoints", HOOK),
         "updateWebhookEndpoint": (endpoint, {}),
         "rotateWebhookSecret": (f"{endpoint}/rotate_secret", {}),
