@@ -59,6 +59,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """Let the interpreter's end find everything again; some libraries call the rest leaks."""
+    gc.unfreeze()
+
+
 class Together(LoadFileScheduling):
     """Files go to processes one by one, but for folders whose tests share costly things."""
 
