@@ -238,6 +238,8 @@ class Jobs:
             connection.execute(delete(jobs).where(jobs.c.id == job.id))
 
     def _admit_more(self, connection: Connection, job: Job, columns: dict[str, Any]) -> None:
+        if columns.get("payload", {}) == job.payload:
+            return  # the same is asked; only what is predicted for it may have changed
         needs = ("cost_seconds", "device_bytes", "disk_bytes")
         after = replace(job, **{name: columns[name] for name in needs if name in columns})
         if all(getattr(after, name) <= getattr(job, name) for name in needs):

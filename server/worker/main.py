@@ -172,7 +172,10 @@ class WorkerProcess:
             fleet.reap(self._db, self._settings)
         if now - self._swept_at > self._settings.sweep_seconds:
             self._swept_at = now
-            sweep_work(self._db, self._settings)
+            try:
+                sweep_work(self._db, self._settings)
+            except OSError as error:  # a folder that cannot be read hinders no job
+                log.warning("The work folder is not swept: %s", error)
 
     def _do(self, held: Held) -> None:
         runner = Runner(self._shop, held)

@@ -2,7 +2,8 @@
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -178,7 +179,7 @@ class Runner:
                     most=self._shop.settings.max_collapses,
                 )
             self._write(self._held.job)
-            self.beat.move(_sending_seconds(self._place.folder.rglob("*")))
+            self.beat.move(_sending_seconds(_files_below(self._place.folder)))
             artifacts = self._keepsakes.clip(idx, usable)
             self._place.save()
             cost = voice.progress.predicted(idx)
@@ -304,4 +305,13 @@ class Runner:
 
 def _sending_seconds(files: Iterable[Path]) -> float:
     """Return how long files may take to the store, at 1 MiB a second."""
-    return sum(path.stat().st_size for path in files if path.is_file()) / 2**20
+    found = 0
+    for path in files:
+        with contextlib.suppress(FileNotFoundError):  # a passing file of somebody at work there
+            found += path.stat().st_size
+    return found / 2**20
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    for where, _, names in os.walk(folder):
+        yield from (Path(where, name) for name in names)

@@ -116,3 +116,17 @@ def test_the_comparison_is_saved_as_a_film_and_as_a_picture(
     info = probe_video(tmp_path / "compare.mp4")
     assert (info.width, info.num_frames) == (3 * 256, 17)
     assert (tmp_path / "compare.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_clip_that_is_gone_is_taken_out(
+    fake_site: Site, three: list[str], open_page: Any
+) -> None:
+    """Also the last one, which leaves the address as it is."""
+    page = open_page(fake_site)
+    page.evaluate("localStorage.setItem('vidgen.compare', '[\"video_0gone\"]')")
+    page.evaluate("location.hash = 'compare'")
+    page.wait_for_selector("vidgen-compare >> text=Choose two to four clips")
+    page.evaluate(f"location.hash = 'compare/{three[0]},video_0gone'")
+    page.wait_for_selector(f"vidgen-compare video[data-video='{three[0]}']")
+    assert page.evaluate("localStorage.getItem('vidgen.compare')") == f'["{three[0]}"]'
+    assert page.faults == []

@@ -52,7 +52,8 @@ class Compare extends HTMLElement {
     })));
     if (found.includes(null)) {
       tell("A clip that was compared is gone.", true);
-      this.choose(this.ids.filter((_, k) => found[k]));
+      this.enter(this.ids.filter((_, k) => found[k])); // by itself: the address may stay as it is
+      go("compare", this.ids.join(","));
       return 0;
     }
     this.videos = found;
