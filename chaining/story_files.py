@@ -28,15 +28,19 @@ def read_story(path: str | Path, **changes: Any) -> Story:
     Raises   NotFound, BadMedia, BadRequest
     """
     file = Path(path)
-    readers = {".yaml": _yaml, ".yml": _yaml, ".json": _json, ".csv": _csv}
-    if file.suffix.lower() not in readers:
+    if not is_named_as_story(file):
         raise BadRequest(
-            f"{file.name} is no story that can be read; use {', '.join(readers)}.", field="story"
+            f"{file.name} is no story that can be read; use {', '.join(_READERS)}.", field="story"
         )
-    data = readers[file.suffix.lower()](_text(file), file.name)
+    data = _READERS[file.suffix.lower()](_text(file), file.name)
     if isinstance(data, Mapping):
         data = _beside({**data, **changes}, file.parent)
     return parse_story(data)
+
+
+def is_named_as_story(file: Path) -> bool:
+    """Return whether a file has a suffix that stories are read by."""
+    return file.suffix.lower() in _READERS
 
 
 def story_of_lines(lines: Sequence[str], **fields: Any) -> Story:
@@ -176,3 +180,6 @@ def _beside(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 def _picture(name: str, folder: Path) -> str:
     return name if name.startswith("data:") else str(folder / Path(name).expanduser())
+
+
+_READERS = {".yaml": _yaml, ".yml": _yaml, ".json": _json, ".csv": _csv}

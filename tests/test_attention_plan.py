@@ -50,6 +50,13 @@ def test_a_sparse_plan_is_complete() -> None:
     assert made(TOY, "cpu", attention="topk").attention.backend == "cpu"
 
 
+def test_each_family_judges_blocks_its_own_way() -> None:
+    toyworld = made(TOY, "cpu", attention="topk").attention.as_dict()["sparse"]
+    wan = made(WAN, attention="topk").attention.as_dict()["sparse"]
+    assert (toyworld["score"], toyworld["sub_block"]) == ("mass", 4)
+    assert (wan["score"], wan["sub_block"]) == ("subblock", 16)
+
+
 def test_the_work_of_a_sparse_run_is_counted_by_hand() -> None:
     found = made(WAN, attention="topk", compensate="none", dense_steps=0.2)
     dense = made(WAN)
@@ -113,10 +120,12 @@ def test_given_first_frames_are_always_read(tmp_path: Any) -> None:
 
     path = tmp_path / "a.png"
     Image.new("RGB", (96, 96)).save(path)
-    found = made(TOY, "cpu", attention="topk", image=str(path))
-    assert found.attention.sink_frames == found.model.family.sparse.sink_frames
-    assert made(TOY, "cpu", attention="topk").attention.sink_frames == 0
-    assert made(TOY, "cpu", attention="topk", sink_frames=2).attention.sink_frames == 2
+    given = made({**WAN, "model": "wan2.1-i2v-14b-480p"}, attention="topk", image=str(path))
+    assert given.attention.sink_frames == 1
+    assert made(WAN, attention="topk").attention.sink_frames == 0
+    assert made(WAN, attention="topk", sink_frames=2).attention.sink_frames == 2
+    toyworld = made(TOY, "cpu", attention="topk", image=str(path))
+    assert toyworld.attention.sink_frames == 0
 
 
 def test_planning_sparse_attention_loads_no_torch() -> None:

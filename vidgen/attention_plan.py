@@ -287,6 +287,7 @@ def _pattern(word: str, request: VideoRequest, model: Model) -> Pattern:
         density,
         compensate=_or(request.compensate, defaults.compensate),
         sub_block=defaults.sub_block,
+        score=defaults.score,
         top_p=request.top_p,
     )
 

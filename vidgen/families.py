@@ -7,6 +7,8 @@ are plain data: nothing here imports torch or diffusers. A new architecture is a
 from dataclasses import dataclass
 from typing import Literal
 
+from attention.patterns import Compensate, Score
+
 Task = Literal["t2v", "i2v", "flf2v", "last", "prefix", "v2v", "vace"]
 
 TASK_WORDS: dict[Task, str] = {
@@ -65,7 +67,7 @@ class SparseDefaults:
     """How a family's attention is made sparse, for whatever a request omits.
 
     query_block, key_block  tokens; see attention.Layout
-    sub_block               tokens of the parts that blocks are judged by
+    sub_block, score        how blocks are judged; see attention.TopK
     min_tokens              shorter clips stay dense: sparsity would cost more than it saves
     dense_steps             share of the schedule, from pure noise on, that stays dense, 0..1
     dense_layers            layers that stay dense
@@ -75,9 +77,10 @@ class SparseDefaults:
     query_block: int = 128
     key_block: int = 64
     sub_block: int = 16
+    score: Score = "subblock"
     min_tokens: int = 8192
     density: float = 0.125
-    compensate: Literal["none", "mean", "mean_var"] = "mean"
+    compensate: Compensate = "mean"
     dense_steps: float = 0.2
     dense_layers: tuple[int, ...] = (0,)
     sink_frames: int = 1
@@ -184,7 +187,9 @@ FAMILIES: tuple[Family, ...] = (
         patch=(1, 2, 2),
         text_length=32,
         token_times=True,
-        sparse=SparseDefaults(query_block=16, key_block=16, sub_block=4, min_tokens=0),
+        sparse=SparseDefaults(
+            query_block=16, key_block=16, sub_block=4, score="mass", min_tokens=0, sink_frames=0
+        ),
         recipe=Recipe(
             width=96,
             height=96,

@@ -8,7 +8,7 @@ from typing import Any
 from chaining.cli.story_options import ClipFlags, Shots, StoryFlags, parts_of, refuse_own
 from chaining.manifest import read_manifest
 from chaining.story import Story, parse_story
-from chaining.story_files import read_story, story_of_lines
+from chaining.story_files import is_named_as_story, read_story, story_of_lines
 from vidgen.cli.naming import format_of
 from vidgen.cli.options import Common, Running, flags_given
 from vidgen.cli.paths import with_absolute_paths
@@ -111,6 +111,8 @@ def story_asked(asked: Asked, shots: Shots, out: Path | None) -> Story:
             "--storyboard FILE.",
             field="shots",
         )
+    if "prompt" in asked.shots:
+        _refuse_file(str(asked.shots["prompt"]))
     if shots.storyboard is not None:
         base = read_story(shots.storyboard).model_dump(mode="json", exclude_unset=True)
         if "seconds" in asked.shots:
@@ -152,6 +154,19 @@ def _no_seconds(instead: str) -> BadRequest:
     return BadRequest(
         f"--seconds is the length of a story of one prompt; {instead}.", field="seconds"
     )
+
+
+def _refuse_file(prompt: str) -> None:
+    """Raise BadRequest for a prompt that is the name of a story's file."""
+    try:
+        there = is_named_as_story(Path(prompt)) and Path(prompt).expanduser().is_file()
+    except (OSError, ValueError):
+        return  # too long for a name, or with characters that none has: a text
+    if there:
+        raise BadRequest(
+            f"The prompt {prompt} is a file; give a story's file with --storyboard {prompt}.",
+            field="prompt",
+        )
 
 
 def _only_shot(asked: Asked) -> dict[str, Any]:

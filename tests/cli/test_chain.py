@@ -224,6 +224,13 @@ def test_a_mistake_is_told_before_any_work(
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+def test_a_story_s_file_where_a_prompt_belongs_is_told(run: Any, tiny: str, tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("shots: [{prompt: a, seconds: 1}]\n")
+    ran = chain(run, tiny, "s.yaml")
+    assert ran.code == 2
+    assert "--storyboard s.yaml" in ran.err
+
+
 def test_an_unknown_key_of_a_storyboard_is_named(run: Any, tiny: str, tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text("shots: [{prompt: a, second: 1}]\n")
     ran = chain(run, tiny, "--storyboard", "s.yaml")
