@@ -61,7 +61,7 @@ def test_the_wheel_holds_every_package_file_and_nothing_else(wheel: Path) -> Non
 
 def test_the_wheel_holds_the_bundled_model(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    assert "vidgen/toyworld/model_index.json" in names
+    assert {"vidgen/toyworld/model_index.json", "vidgen/toyworld/budgets.json"} <= set(names)
     for part in ("transformer", "vae", "text_encoder"):
         assert any(
             name.startswith(f"vidgen/toyworld/{part}/") and name.endswith(".safetensors")

@@ -20,6 +20,7 @@ from benchmarks.train.data import load_basis
 from benchmarks.train.dit import Model
 from benchmarks.train.text import build_tokenizer
 from benchmarks.train.vae import build_vae
+from vidgen.budgets import BUDGETS_FILE
 
 SHIFT = 3.0
 MAX_BYTES = 24_000_000
@@ -47,6 +48,7 @@ def load_vae(work: Path) -> AutoencoderKLWan:
 def export(work: Path, folder: Path) -> int:
     """Write the pipeline folder in one move, leaving files that are not weights (README) alone.
 
+    Budgets go: they were measured on the weights before.
     Returns     bytes written
     Raises      ValueError if the folder would exceed 24 MB
     """
@@ -68,6 +70,7 @@ def export(work: Path, folder: Path) -> int:
             raise ValueError(f"The folder has {size} bytes; at most {MAX_BYTES} may be shipped.")
         for path in fresh.rglob("*"):
             path.chmod(0o755 if path.is_dir() else 0o644)
+        (folder / BUDGETS_FILE).unlink(missing_ok=True)
         # model_index.json last: whoever waits for it finds the parts in place.
         for source in sorted(fresh.iterdir(), key=lambda path: path.name == "model_index.json"):
             target = folder / source.name

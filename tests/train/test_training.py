@@ -91,7 +91,12 @@ def test_a_session_resumes_where_the_last_one_ended(work: Path) -> None:
 
 def test_the_export_loads_in_stock_pipelines_with_the_same_results(work: Path) -> None:
     folder = work / "pipeline"
+    folder.mkdir()
+    for name in ("budgets.json", "README.md"):
+        (folder / name).write_text("of the weights before")
     assert export(work, folder) < 24_000_000
+    assert not (folder / "budgets.json").exists()
+    assert (folder / "README.md").exists()
     pipeline = load_t2v(folder)
     assert pipeline.config.expand_timesteps
     model = load_model(work)
