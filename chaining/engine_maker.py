@@ -18,7 +18,7 @@ from vidgen.errors import Unsupported
 from vidgen.events import Callback, CancelToken
 from vidgen.inputs import Inputs, load_inputs
 from vidgen.media import fit_image, read_image
-from vidgen.models import Model, resolve
+from vidgen.models import DEFAULT_MODEL, Model, resolve
 from vidgen.plan import Plan, plan
 from vidgen.recipe import latents_recipe, parse_recipe
 from vidgen.request import VideoRequest, parse_request
@@ -152,7 +152,7 @@ def first_plan(
     Raises  BadRequest, Unsupported, NotFound
     """
     shot = story.shots[0]
-    model = resolve(story.request.get("model", "toyworld")) if model is None else model
+    model = resolve(story.request.get("model", DEFAULT_MODEL)) if model is None else model
     if shot.image is None and "t2v" not in model.family.tasks:
         raise Unsupported(
             f"Shot 1 begins with no picture and {model.name} needs one; give the shot an image.",

@@ -22,7 +22,6 @@ from server.api.auth import is_loopback
 from server.settings import ServerSettings
 from vidgen.errors import BadRequest, VidgenError
 
-_LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 _SECONDS = 10.0
 
 
@@ -32,7 +31,7 @@ def mount(app: FastAPI, settings: ServerSettings, base_url: str = "") -> None:
     base_url  under which people reach the API, for what they copy; empty: as the settings say
     """
     told = settings.public_url or f"http://{settings.host}:{settings.port}"
-    _mount(app, Inside(app, (base_url or told).rstrip("/")), None, None)
+    _mount(app, Inside(app, (base_url or told).rstrip("/")), None, only_here=False)
 
 
 def studio_app(server_url: str, key: str | None, host: str = "127.0.0.1") -> FastAPI:
@@ -50,8 +49,7 @@ def studio_app(server_url: str, key: str | None, host: str = "127.0.0.1") -> Fas
     def home() -> RedirectResponse:
         return RedirectResponse(f"{PATH}/")
 
-    hosts = _LOCAL | {host.strip("[]")} if is_loopback(host) else None
-    _mount(app, Elsewhere(address), hosts, key)
+    _mount(app, Elsewhere(address), key, only_here=is_loopback(host))
     return app
 
 
@@ -100,11 +98,11 @@ def _check_keys(address: str, key: str | None, host: str) -> None:
         )
 
 
-def _mount(app: FastAPI, upstream: Upstream, hosts: frozenset[str] | None, key: str | None) -> None:
+def _mount(app: FastAPI, upstream: Upstream, key: str | None, *, only_here: bool) -> None:
     create = Create(upstream, key)
     gr.mount_gradio_app(
-        app, make_blocks(create, upstream.address), path=PATH, theme=theme(), head=head(),
+        app, make_blocks(create), path=PATH, theme=theme(), head=head(create, upstream.address),
         allowed_paths=[], ssr_mode=False, show_error=False, enable_monitoring=False,
         mcp_server=False, pwa=False, run_history=False, max_file_size=1, footer_links=[],
     )  # fmt: skip
-    app.add_middleware(Gate, upstream=upstream, hosts=hosts, key=key)
+    app.add_middleware(Gate, upstream=upstream, only_here=only_here, key=key)

@@ -16,6 +16,11 @@ def new_id(kind: str) -> str:
     return f"{kind}_{stamp}{noise}"
 
 
+def pattern_of(kind: str) -> str:
+    """Return the regular expression of the ids of a kind."""
+    return rf"{kind}_[0-9a-z]{{1,40}}"
+
+
 def _base36(number: int, width: int) -> str:
     out = ""
     while number:

@@ -33,7 +33,12 @@ class ServerSettings(BaseModel):
     # The API
     host: str = setting("127.0.0.1", "Address to listen on.")
     port: int = setting(8000, "Port to listen on; 0 takes a free one.", ge=0, le=65535)
-    public_url: str = setting("", "URL under which clients reach it, for links in webhooks.")
+    public_url: str = setting(
+        "",
+        "URL under which clients reach the server, e.g. https://video.example.com behind a proxy: "
+        "the beginning of the links in its answers, and the only outer name that it answers to; "
+        "empty: links are relative, and it answers to the names of this machine.",
+    )
     max_body_mib: int = setting(256, "Largest request body.", ge=1, le=65536)
     cors_origins: tuple[str, ...] = setting(
         (), "Origins whose pages may call the API; none: same origin only."

@@ -26,7 +26,7 @@ from vidgen.device import DeviceProfile
 from vidgen.errors import BadRequest, Unsupported
 from vidgen.media import PROFILES, VideoWriter, read_recipe, save_image
 from vidgen.media.filters import is_deep
-from vidgen.models import Model, resolve
+from vidgen.models import DEFAULT_MODEL, Model, resolve
 from vidgen.plan import Plan
 from vidgen.sizing import legal_size, same_area
 
@@ -136,7 +136,7 @@ def decide(
     Raises BadRequest, Unsupported, Busy, DoesNotFit
     """
     output, folder = place
-    model = resolve(story.request.get("model", "toyworld"))
+    model = resolve(story.request.get("model", DEFAULT_MODEL))
     with ExitStack() as spare:
         if not folder.exists():
             spare.callback(shutil.rmtree, folder, ignore_errors=True)  # unless all goes well
@@ -240,7 +240,7 @@ def _whole_story(
         "fps": str(original.info.fps),
         "format": encoding.profile,
     }
-    model = resolve(data["request"].get("model", "toyworld"))
+    model = resolve(data["request"].get("model", DEFAULT_MODEL))
     most = data["request"].get("num_frames", model.recipe.num_frames)
     count = original.num_opening(Lengths.of(model.family, most))
     opening = {

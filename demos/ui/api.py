@@ -11,15 +11,11 @@ from demos.ui.upstream import Upstream
 
 
 class Refused(Exception):
-    """What the server said no to, in its own words.
+    """What the server said no to, in its own words."""
 
-    param  the field at fault, if one is
-    """
-
-    def __init__(self, message: str, param: str | None = None) -> None:
+    def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
-        self.param = param
 
 
 class Api:
@@ -95,5 +91,4 @@ def _away() -> Refused:
 
 
 def _refusal(found: Mapping[str, Any]) -> Refused:
-    error = found["error"]
-    return Refused(str(error["message"]), error.get("param"))
+    return Refused(str(found["error"]["message"]))

@@ -8,8 +8,6 @@ import gradio as gr
 
 from demos.ui.snippets import command_line, curl, python
 
-_GIB = 2**30
-
 
 def html(text: str, **more: Any) -> gr.HTML:
     """Return a piece of the page that has the studio's style and not Gradio's for texts."""
@@ -24,16 +22,16 @@ def preflight(found: Mapping[str, Any], count: int) -> str:
     """
     cost = found["estimate"]
     facts = [
-        ("Clip", f"{found['width']}×{found['height']}, {found['num_frames']} frames = "
-                 f"{found['seconds']:.3g} s at {found['fps']} fps"),
-        ("Time", f"{_range(cost['seconds'], _seconds)}{f' × {count}' if count > 1 else ''}"),
-        ("Memory", _range(cost["device_bytes"], _bytes)),
-        ("Disk", _range(cost["disk_bytes"], _bytes)),
-        ("Tokens", f"{found['tokens']:,} a forward, prompt {found['prompt_tokens']}"),
-        ("Attention", f"{found['attention']} by {found['attention_backend']}"),
-        ("Fidelity", str(found["fidelity"])),
+        ("Clip", escape(f"{found['width']}×{found['height']}, {found['num_frames']} frames = "
+                        f"{found['seconds']:.3g} s at {found['fps']} fps")),
+        ("Time", _range("seconds", cost["seconds"]) + (f" × {count}" if count > 1 else "")),
+        ("Memory", _range("bytes", cost["device_bytes"])),
+        ("Disk", _range("bytes", cost["disk_bytes"], count) + (" in all" if count > 1 else "")),
+        ("Tokens", escape(f"{found['tokens']:,} a forward, prompt {found['prompt_tokens']}")),
+        ("Attention", escape(f"{found['attention']} by {found['attention_backend']}")),
+        ("Fidelity", escape(str(found["fidelity"]))),
     ]  # fmt: skip
-    rows = "".join(f"<div><dt>{name}</dt><dd>{escape(text)}</dd></div>" for name, text in facts)
+    rows = "".join(f"<div><dt>{name}</dt><dd>{text}</dd></div>" for name, text in facts)
     notes = [*_adjusted(found["adjustments"]), *(_note(text) for text in found["warnings"])]
     listed = f'<ul class="vg-notes">{"".join(notes)}</ul>' if notes else ""
     return (
@@ -55,23 +53,10 @@ def _note(text: str) -> str:
     return f"<li>{escape(text)}</li>"
 
 
-def _range(pair: Mapping[str, float], shown: Any) -> str:
-    low, high = shown(pair["low"]), shown(pair["high"])
-    return str(low) if low == high else f"{low} – {high}"
-
-
-def _seconds(value: float) -> str:
-    if value < 10:
-        return f"{value:.1f} s"
-    if value < 90:
-        return f"{value:.0f} s"
-    return f"{value / 60:.0f} min" if value < 5400 else f"{value / 3600:.1f} h"
-
-
-def _bytes(value: float) -> str:
-    if value >= 0.1 * _GIB:
-        return f"{value / _GIB:.1f} GiB"
-    return f"{max(1, round(value / 2**10))} KiB" if value < 2**20 else f"{value / 2**20:.0f} MiB"
+def _range(unit: str, pair: Mapping[str, float], times: int = 1) -> str:
+    """Return the element that says from where to where; units are the browser's."""
+    low, high = (times * float(pair[end]) for end in ("low", "high"))
+    return f'<vidgen-range unit="{unit}" low="{low!r}" high="{high!r}"></vidgen-range>'
 
 
 def idle(text: str) -> str:

@@ -3,6 +3,7 @@
 Each handler is one or two calls of the API; no handler waits for a clip.
 """
 
+import json
 import secrets
 from collections.abc import Mapping
 from typing import Any
@@ -12,16 +13,20 @@ from gradio.components import Component
 
 from demos.ui import cards
 from demos.ui.api import Api, Refused
-from demos.ui.form import FILES, FIRST, Entry, entries, given, shown, widget
+from demos.ui.form import FILES, FIRST, Entry, entries, given, own_form, shown, widget
 from demos.ui.gate import COOKIE
 from demos.ui.upstream import Upstream
 
 MOST_CLIPS = 64
 _IDLE = "What it will become, and what it costs, is said here before you press."
 # The form may be there before the script that wants to reach it.
-_CONNECT = """const connect = () => window.vidgen
-  ? window.vidgen.connect((message) => trigger('submit', message)) : setTimeout(connect, 50);
+_CONNECT = """const connect = () => {
+  if (!window.vidgen) return setTimeout(connect, 50);
+  window.vidgen.connect((message) => trigger('submit', message), () => trigger('apply'));
+};
 connect();"""
+_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+_AFRESH = "() => window.vidgen.afresh()"
 _CLICK = "(click, ...rest) => [window.vidgen.key(), ...rest]"
 
 
@@ -139,7 +144,7 @@ def _saving(video: str) -> Any:
 
 def _without_files(request: Mapping[str, Any], name: str) -> tuple[dict[str, Any], str]:
     """Return a recipe's request without files of the machine that made it, and what to say."""
-    lost = [field for field in (*FILES, "reference_images") if request.get(field)]
+    lost = [field for field in FILES if request.get(field)]
     kept = {name: value for name, value in request.items() if name not in (*lost, "n")}
     said = f"The recipe of {name} is in the form."
     if lost:
@@ -193,6 +198,9 @@ def _wire(create: Create, fields: Mapping[str, Any]) -> None:
     with gr.Row(elem_classes=["vg-actions"]):
         go = gr.Button("Generate", variant="primary", elem_id="generate", scale=3)
         save = gr.Button("Save", visible=False, elem_id="save", scale=1, min_width=90)
+        gr.Button("Start afresh", elem_id="afresh", scale=1, min_width=110).click(
+            None, None, None, js=_AFRESH, **_QUIET
+        )
     with gr.Accordion("Copy as CLI / curl / Python", open=False, elem_id="copy-as"):
         code = cards.html(cards.snippets({}, "", keyed=False))
     click = gr.Textbox("", visible="hidden", label="Click")
@@ -206,7 +214,7 @@ def _wire(create: Create, fields: Mapping[str, Any]) -> None:
     )
     # Each is one short call with one answer: through Gradio's queue it would be a call and a
     # stream, and an answer that comes between two streams is lost.
-    light: dict[str, Any] = {"show_progress": "hidden", "queue": False, "api_visibility": "private"}
+    light: dict[str, Any] = {**_QUIET, "queue": False}
     gr.on([item.change for item in ordered], create.check, ordered, [card, code],
           trigger_mode="always_last", **light)  # fmt: skip
     go.click(
@@ -216,3 +224,19 @@ def _wire(create: Create, fields: Mapping[str, Any]) -> None:
     bridge.submit(
         create.told, None, [said, edited, save, *ordered], trigger_mode="multiple", **light
     )
+    _remember(create.entries, fields, said, bridge)
+
+
+def _remember(
+    found: Mapping[str, Entry], fields: Mapping[str, Any], said: Component, bridge: gr.HTML
+) -> None:
+    """Have the browser keep what is typed, and fill a new page's form with it."""
+    widgets = [fields[name] for name in own_form(found)["defaults"]]
+    note = json.dumps(cards.note("The form is as you left it."))
+    gr.on([item.change for item in widgets], None, widgets, None,
+          js="(...values) => window.vidgen?.keep(values)", **_QUIET)  # fmt: skip
+    # An event that Gradio never sends by itself: the bridge says when the script is there.
+    bridge.apply(None, widgets, [said, *widgets],
+                 js=f"(...values) => window.vidgen.restore({note}, values)", **_QUIET).then(
+        None, None, None, js="() => window.vidgen.filled()", **_QUIET
+    )  # fmt: skip

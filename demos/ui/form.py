@@ -19,7 +19,8 @@ from vidgen.request import VideoRequest
 # Shown at once, in this order; all others are advanced.
 FIRST = ("prompt", "negative_prompt", "image", "last_image", "model", "aspect", "seconds",
          "preset", "seed", "n")  # fmt: skip
-FILES = ("image", "last_image", "video", "mask")  # hold the reference of something uploaded
+# They hold references of what was uploaded.
+FILES = ("image", "last_image", "video", "mask", "reference_images")
 ASPECTS = ("16:9", "4:3", "1:1", "3:4", "9:16")
 OWN = "model's own"
 _LABELS = {"n": "Clips"}  # where a name says nothing to people
@@ -98,8 +99,7 @@ def widget(entry: Entry) -> Component:
     if entry.name == "aspect":
         return gr.Radio([(OWN, ""), *((item, item) for item in ASPECTS)], value="", **common)
     if entry.kind == "choice":
-        choices = [(item or OWN, item) for item in entry.choices]
-        return gr.Dropdown(choices, value=entry.default or "", **common)
+        return gr.Dropdown(_choices(entry), value=entry.default or "", **common)
     if entry.kind == "switch":
         return gr.Checkbox(bool(entry.default), **common)
     if entry.kind == "number":
@@ -108,6 +108,11 @@ def widget(entry: Entry) -> Component:
     lines = 3 if entry.name == "prompt" else 2 if entry.kind == "lines" else 1
     return gr.Textbox("" if entry.kind == "lines" else entry.default or "", lines=lines,
                       max_lines=12, placeholder=_EMPTY.get(entry.name, OWN), **common)  # fmt: skip
+
+
+def _choices(entry: Entry) -> list[tuple[str, str]]:
+    """Return what is shown for each choice, and the choice."""
+    return [(item or OWN, item) for item in entry.choices]
 
 
 def given(found: Mapping[str, Entry], values: Sequence[Any]) -> dict[str, Any]:
@@ -157,6 +162,18 @@ def _shown(entry: Entry, value: Any) -> Any:
     if entry.kind == "text" and isinstance(value, list):
         return ",".join(str(item) for item in value)
     return str(value) if entry.kind in ("text", "number") else value
+
+
+def own_form(found: Mapping[str, Entry]) -> dict[str, Any]:
+    """Return what a browser needs to know to keep what is typed, files left out.
+
+    defaults  of the widgets, by the names of the fields
+    words     of each choice: its values by what is shown for them
+    """
+    values = zip(found.values(), shown(found, {}), strict=True)
+    defaults = {entry.name: value for entry, value in values if entry.name not in FILES}
+    words = {name: dict(_choices(found[name])) for name in defaults if found[name].choices}
+    return {"defaults": defaults, "words": words}
 
 
 def _line(item: Any) -> str:

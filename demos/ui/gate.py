@@ -8,6 +8,7 @@ with the caller's key, the studio's own files come from one list, Gradio's file 
 import html
 import re
 import time
+from hashlib import sha256
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -18,9 +19,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from demos.ui.assets import asset
 from demos.ui.upstream import Upstream
 from demos.ui.works import Works
+from server.api.auth import is_loopback
 
 PATH = "/ui"
 COOKIE = "vidgen_key"
+WHO = "vidgen_who"  # a sign of the key, for what a browser remembers of a person
 _API = re.compile(
     r"(videos|storyboards|uploads|models|loras|fields|queue|events|workers)(/[\w.-]+){0,5}",
     re.ASCII,
@@ -37,8 +40,8 @@ _BODY_BYTES = 4096
 class Gate:
     """Answers for everything below /ui that is not Gradio's, and passes the rest on.
 
-    hosts  names under which the studio answers; None: any
-    key    used for whoever brings none; None where each person signs in
+    only_here  it answers under the names of this machine alone
+    key        used for whoever brings none; None where each person signs in
     """
 
     def __init__(
@@ -46,13 +49,13 @@ class Gate:
         app: ASGIApp,
         upstream: Upstream,
         *,
-        hosts: frozenset[str] | None = None,
+        only_here: bool = False,
         key: str | None = None,
     ) -> None:
         self._app = app
         self._upstream = upstream
         self._works = Works(upstream)
-        self._hosts = hosts
+        self._only_here = only_here
         self._key = key
         self._checked: dict[str | None, tuple[float, bool]] = {}
 
@@ -77,7 +80,7 @@ class Gate:
 
     def _refusal(self, request: Request) -> Response | None:
         """Refuse names that are not ours, and what pages of another origin send."""
-        if self._hosts is not None and request.url.hostname not in self._hosts:
+        if self._only_here and not is_loopback(request.url.hostname or ""):
             return _no("This studio answers only under the names of this machine.")
         origin = request.headers.get("origin")
         changes = request.method not in ("GET", "HEAD")
@@ -91,6 +94,8 @@ class Gate:
             return asset(name.removeprefix("web/"))
         if name == "login":
             return await self._login(request)
+        if name == "logout":
+            return self._logout(request)
         if _CLOSED.fullmatch(name):
             return JSONResponse({"detail": "Not Found"}, 404)
         if not await self._may(self.key_of(request)):
@@ -131,8 +136,18 @@ class Gate:
         if not key.isascii() or not key.isprintable() or ";" in key or not await self._may(key):
             return HTMLResponse(_page("The server does not know this key."), 401)
         answer = RedirectResponse(f"{PATH}/", 303)
-        answer.set_cookie(COOKIE, key, path=PATH, httponly=True, samesite="strict",
-                          secure=request.url.scheme == "https")  # fmt: skip
+        sign = sha256(key.encode()).hexdigest()[:16]
+        for name, value in ((COOKIE, key), (WHO, sign)):
+            answer.set_cookie(name, value, path=PATH, httponly=name == COOKIE, samesite="strict",
+                              secure=request.url.scheme == "https")  # fmt: skip
+        return answer
+
+    def _logout(self, request: Request) -> Response:
+        if request.method != "POST":
+            return JSONResponse({"detail": "Not Found"}, 404)
+        answer = RedirectResponse(f"{PATH}/login", 303)
+        for name in (COOKIE, WHO):
+            answer.delete_cookie(name, path=PATH)
         return answer
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send, path: str) -> None:

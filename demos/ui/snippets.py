@@ -19,7 +19,7 @@ def command_line(request: Mapping[str, Any], address: str) -> str:
     for name, value in request.items():
         if name != "prompt":
             words += [word for item in _items(value) for word in _option(name, item)]
-    if any(name in request for name in (*FILES, "reference_images")):
+    if any(name in request for name in FILES):
         words += ["--server", address]
     return " ".join(words)
 

@@ -11,6 +11,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from demos.ui.saving import save_of
+
 SECONDS = 30.0
 # What is passed on to the server, and back to the browser.
 _ASKED = ("accept", "content-type", "content-length", "idempotency-key", "if-none-match",
@@ -70,8 +72,8 @@ class Inside:
         return await self._client.request(method, path, json=data, headers=headers_of(key, click))
 
     async def save(self, path: str, key: str | None, target: Path) -> httpx.Response:
-        """Call the app, and write its answer."""
-        return await _saved(self._client, path, key, target)
+        """Call the app, and write its answer piece by piece."""
+        return await save_of(self._app, path, headers_of(key), target)
 
     async def forward(
         self, scope: Scope, receive: Receive, send: Send, path: str, key: str | None
@@ -103,7 +105,14 @@ class Elsewhere:
 
     async def save(self, path: str, key: str | None, target: Path) -> httpx.Response:
         """Ask the server, and write its answer piece by piece."""
-        return await _saved(self._client, path, key, target)
+        async with self._client.stream("GET", path, headers=headers_of(key)) as answer:
+            if not answer.is_success:
+                await answer.aread()
+                return answer
+            with target.open("wb") as file:
+                async for piece in answer.aiter_bytes():
+                    await asyncio.to_thread(file.write, piece)
+            return answer
 
     async def forward(
         self, scope: Scope, receive: Receive, send: Send, path: str, key: str | None
@@ -127,19 +136,6 @@ class Elsewhere:
             background=BackgroundTask(found.aclose),
         )  # fmt: skip
         await answer(scope, receive, send)
-
-
-async def _saved(
-    client: httpx.AsyncClient, path: str, key: str | None, target: Path
-) -> httpx.Response:
-    async with client.stream("GET", path, headers=headers_of(key)) as answer:
-        if not answer.is_success:
-            await answer.aread()
-            return answer
-        with target.open("wb") as file:
-            async for piece in answer.aiter_bytes():
-                await asyncio.to_thread(file.write, piece)
-        return answer
 
 
 async def _body(request: Request) -> AsyncIterator[bytes]:

@@ -15,6 +15,7 @@ from server.webhooks.deliver import deliver_due
 log = logging.getLogger("vidgen.server")
 
 REAP_SECONDS = 1.0
+ERASE_SECONDS = 1.0
 DELIVER_SECONDS = 1.0
 JITTER = 0.2  # share by which a pause is longer or shorter, so that replicas do not march in step
 
@@ -53,6 +54,7 @@ class Background:
         settings = self._services.settings
         return (
             Loop("reap", REAP_SECONDS, self._reap),
+            Loop("erase", ERASE_SECONDS, self._erase),
             Loop("deliver", DELIVER_SECONDS, self._deliver),
             Loop("sweep", settings.sweep_seconds, self._sweep),
         )
@@ -73,9 +75,12 @@ class Background:
         taken = reap(found.database, found.settings, found.clock)
         if taken:
             log.warning("taken from silent workers: %s", ", ".join(taken))
-            found.counters.leases_lost(len(taken))
         expire(found.database, found.clock)
-        erase_stopped(found.database, found.store, found.settings)
+
+    def _erase(self) -> None:
+        """Apart from the others: a slow store keeps no job from being taken over."""
+        found = self._services
+        erase_stopped(found.database, found.store, found.settings, found.clock)
 
     def _deliver(self) -> None:
         found = self._services

@@ -26,9 +26,6 @@ class Counters:
             "vidgen_background_turns", "Turns of background loops.", ("loop", "result"),
             registry=self.registry,
         )  # fmt: skip
-        self._leases = Counter(
-            "vidgen_lease_lost", "Jobs taken from workers that went silent.", registry=self.registry
-        )
         self._sent = Counter(
             "vidgen_webhook_attempts", "Tries to deliver a webhook.", registry=self.registry
         )
@@ -45,10 +42,6 @@ class Counters:
     def turned(self, loop: str, *, good: bool) -> None:
         """Count a turn of a background loop."""
         self._turns.labels(loop, "ok" if good else "failed").inc()
-
-    def leases_lost(self, count: int) -> None:
-        """Count jobs taken from silent workers."""
-        self._leases.inc(count)
 
     def webhooks_sent(self, count: int) -> None:
         """Count tries of deliveries."""

@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
+from chaining.schedule import Schedule
 from chaining.story import Shot
 from server.api.auth import Caller
 from server.api.errors import problem_of
@@ -13,17 +14,16 @@ from server.api.intake import Intake
 from server.api.making import (
     laid_over,
     make_clip,
-    make_story,
     payload_of,
     refuse_extended,
     settled_story,
 )
 from server.api.planned import Planned
-from server.api.planning import Place
-from server.api.references import JOB, is_job
+from server.api.references import is_job
 from server.api.services import Services
-from server.api.stories import common_clips, lay_out
+from server.api.stories import common_clips, lay_out, plan_story
 from server.api.submit import Origin, place_of
+from server.inputs.upload import JOB_PREFIX
 from server.problems import Problem
 from server.queue.job import Job
 from vidgen.errors import VidgenError
@@ -54,7 +54,7 @@ def edit(services: Services, caller: Caller, asked: Asked) -> tuple[Planned, Ori
         raise Problem("invalid_request", "video is missing: which one is changed?", param="video")
     origin = None
     if is_job(fields["video"]):
-        job = intake.finished(fields["video"].removeprefix(JOB))
+        job = intake.finished(fields["video"].removeprefix(JOB_PREFIX))
         origin = Origin(job.id, "edit")
         fields.setdefault("model", job.model)
     return make_clip(services, caller, fields, asked.options), origin
@@ -74,21 +74,20 @@ def extension(
     told = request.pop("video", None)
     if told is None:
         raise Problem("invalid_request", "video is missing: which one goes on?", param="video")
-    named = {"request": {"video": told}}
-    video = str(intake.resolve(named, zdr=options.zdr)["request"]["video"])
+    video = str(intake.resolve({"request": {"video": told}})["request"]["video"])
     new = intake.story(_new_part(parts, request))
     place = place_of(services, caller, options)
     if not is_job(video):
-        story, facts = settled_story(services, caller, new, options)
+        story, facts = settled_story(services, caller, new)
         source = Source.of(video, intake.facts_of(video))
         return plan_extension(services.planner, story, facts, source, place), None
-    job = intake.finished(video.removeprefix(JOB))
+    job = intake.finished(video.removeprefix(JOB_PREFIX))
     origin = Origin(job.id, "extension")
     payload = payload_of(job)
     if "story" in payload and "extension" not in payload:
         return _chain_on(services, caller, job, new, options), origin
     new["request"] = {"model": job.model, **outweighed(_passed_on(payload), new["request"])}
-    story, facts = settled_story(services, caller, new, options)
+    story, facts = settled_story(services, caller, new)
     source = Source.of(video, intake.facts_of(video), job.model)
     return plan_extension(services.planner, story, facts, source, place), origin
 
@@ -185,8 +184,11 @@ def share(
     from_clip  take over only those before it; None: as many as there are
     Raises     Problem conflict when a clip before from_clip would change
     """
-    place = place_of(services, caller, options)
-    shared = _shared(services, caller, job, story, options, place)
+    place, planner = place_of(services, caller, options), services.planner
+    then, seen = settled_story(services, caller, payload_of(job)["story"])
+    wanted, facts = settled_story(services, caller, story)
+    old, new = lay_out(planner, then, seen, place), lay_out(planner, wanted, facts, place)
+    shared = _shared(old.schedule, new.schedule, job.clips_completed)
     if from_clip is not None:
         if shared < from_clip:
             raise Problem(
@@ -195,7 +197,7 @@ def share(
                 param="from_clip",
             )
         shared = from_clip
-    planned = make_story(services, caller, story, options, skip=shared)
+    planned = plan_story(planner, wanted, facts, place, skip=shared)
     if shared == len(planned.decided["clips"]):
         raise Problem("unprocessable", "Nothing would change; give another prompt, seed or shots.")
     if shared:
@@ -203,22 +205,14 @@ def share(
     return planned
 
 
-def _shared(
-    services: Services,
-    caller: Caller,
-    job: Job,
-    story: Mapping[str, Any],
-    options: JobOptions,
-    place: Place,
-) -> int:
-    """Return how many clips, in the order of making, can be taken over."""
-    then, seen = settled_story(services, caller, payload_of(job)["story"], options)
-    wanted, facts = settled_story(services, caller, story, options)
-    old = lay_out(services.planner, then, seen, place)
-    new = lay_out(services.planner, wanted, facts, place)
-    same = min(common_clips(old.schedule, new.schedule), job.clips_completed)
-    handed = new.schedule.clips[same].overlap if same < len(new.schedule.clips) else 0
-    if handed > 1 and same == len(old.schedule.clips):
+def _shared(old: Schedule, new: Schedule, made: int) -> int:
+    """Return how many clips, in the order of making, can be taken over.
+
+    made  of the old ones
+    """
+    same = min(common_clips(old, new), made)
+    handed = new.clips[same].overlap if same < len(new.clips) else 0
+    if handed > 1 and same == len(old.clips):
         return max(0, same - 1)  # the chain kept too few frames of its last clip
     return same
 

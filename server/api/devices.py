@@ -5,10 +5,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from server.database import Database
-from server.queue.fleet import list_workers
+from server.queue.fleet import Worker, list_workers
 from vidgen.device import DeviceProfile, parse_profile, this_machine
 from vidgen.models import Model, known_names, resolve
 
@@ -33,7 +32,7 @@ class Devices:
         self._stored = home / "device.json"
         self._clock = clock
         self._lock = threading.Lock()
-        self._workers: list[Any] = []
+        self._workers: list[Worker] = []
         self._read_at = -FRESH_SECONDS
         self._own: DeviceProfile | None = None
         self._models: dict[str, Model] = {}
@@ -42,10 +41,7 @@ class Devices:
         """Return the devices to plan for, the fastest first; without a worker this machine's."""
         fitting: dict[str, DeviceProfile] = {}
         for worker in self._fresh():
-            serves = (worker.tenants is None or tenant in worker.tenants) and (
-                worker.models is None or model in worker.models
-            )
-            if worker.pool == pool and serves:
+            if worker.serves(pool, tenant, model):
                 fitting.setdefault(worker.profile["name"], parse_profile(worker.profile))
         found = sorted(fitting.values(), key=lambda item: -item.rates.linear)
         return [Candidate(item, True) for item in found] or [Candidate(self._machine(), False)]
@@ -62,10 +58,10 @@ class Devices:
                 self._models[name] = found
         return found
 
-    def _fresh(self) -> list[Any]:
+    def _fresh(self) -> list[Worker]:
         with self._lock:
             if self._clock() - self._read_at >= FRESH_SECONDS:
-                self._workers = [w for w in list_workers(self._database) if w.state != "gone"]
+                self._workers = list_workers(self._database)
                 self._read_at = self._clock()
             return self._workers
 

@@ -1,6 +1,8 @@
 """Erasing: the end of jobs whose deletion had to wait for a worker."""
 
 import logging
+import time
+from collections.abc import Callable
 
 from sqlalchemy import select
 
@@ -15,7 +17,12 @@ from server.store import Store
 log = logging.getLogger("vidgen.server")
 
 
-def erase_stopped(database: Database, store: Store, settings: ServerSettings) -> int:
+def erase_stopped(
+    database: Database,
+    store: Store,
+    settings: ServerSettings,
+    clock: Callable[[], float] = time.time,
+) -> int:
     """Erase the jobs that have stopped since their deletion was asked for; return how many.
 
     One that cannot be erased now does not keep the others: it is tried again at the next turn.
@@ -27,7 +34,7 @@ def erase_stopped(database: Database, store: Store, settings: ServerSettings) ->
     done = 0
     for job_id in found:
         try:
-            erase(database, store, settings, job_id)
+            erase(database, store, settings, job_id, clock)
             done += 1
         except Problem as problem:
             if problem.code not in ("not_found", "conflict"):  # someone else was quicker

@@ -51,7 +51,7 @@ class Guard:
     def _check(self, scope: Scope) -> None:
         headers = dict(scope["headers"])
         host = _host_of(headers.get(b"host", b"").decode("latin-1"))
-        if self._hosts is not None and host not in self._hosts:
+        if self._hosts is not None and not is_loopback(host) and host not in self._hosts:
             raise Problem(
                 "forbidden",
                 "This server answers only under the names of this machine; set public_url for "
@@ -89,13 +89,13 @@ def _host_of(header: str) -> str:
 
 
 def _hosts(settings: ServerSettings) -> frozenset[str] | None:
-    """Return the names a loopback server answers to, so that no foreign name can be bound to it."""
+    """Return the names that a loopback server answers to beside this machine's own; None: to all.
+
+    So no foreign name can be bound to it.
+    """
     if not is_loopback(settings.host):
         return None
-    names = {"localhost", "127.0.0.1", "::1", settings.host.strip("[]")}
-    if settings.public_url:
-        names.add(urlsplit(settings.public_url).hostname or "")
-    return frozenset(names)
+    return frozenset({urlsplit(settings.public_url).hostname or ""} if settings.public_url else ())
 
 
 class _Exchange:

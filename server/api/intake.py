@@ -7,10 +7,11 @@ from typing import Any
 from starlette.datastructures import UploadFile
 
 from server.api.auth import Caller
-from server.api.references import JOB, is_job, named_request, named_story
+from server.api.references import is_job, named_request, named_story
 from server.api.services import Services, check_id
 from server.inputs.fields import references
 from server.inputs.references import resolve_references
+from server.inputs.upload import JOB_PREFIX, PREFIX
 from server.problems import Problem
 from server.queue.job import Job
 from server.states import JobState
@@ -51,7 +52,7 @@ class Intake:
             data["request"] = _canonical(data["request"], "request")
         return named_story(data, self.keep)
 
-    def resolve(self, payload: dict[str, Any], *, zdr: bool) -> dict[str, Any]:
+    def resolve(self, payload: dict[str, Any]) -> dict[str, Any]:
         """Return a payload in which every file is an upload or a finished job of the tenant.
 
         payload  {"request": ..} or {"story": ..}, validated
@@ -59,7 +60,7 @@ class Intake:
         """
         services = self._services
         return resolve_references(
-            payload, self._tenant, services.uploads, services.jobs, services.settings, zdr=zdr
+            payload, self._tenant, services.uploads, services.jobs, services.settings
         )
 
     def facts(self, payload: dict[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -72,8 +73,8 @@ class Intake:
         Raises  Problem not_found for an upload or a job that the tenant does not have
         """
         if is_job(name):
-            return video_facts(self.finished(name.removeprefix(JOB)))
-        found = self._services.uploads.get(name.removeprefix("upload:"), self._tenant)
+            return video_facts(self.finished(name.removeprefix(JOB_PREFIX)))
+        found = self._services.uploads.get(name.removeprefix(PREFIX), self._tenant)
         return found.facts.as_dict()
 
     def finished(self, job_id: str) -> Job:

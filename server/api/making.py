@@ -44,32 +44,25 @@ def make_clip(
         raise problem_of(error) from None
     caller.check_model(request.model)
     intake = Intake(services, caller)
-    payload = intake.resolve({"request": request.given()}, zdr=options.zdr)
+    payload = intake.resolve({"request": request.given()})
     facts = intake.facts(payload)
     return services.planner.clip(payload["request"], facts, place_of(services, caller, options))
 
 
 def make_story(
-    services: Services,
-    caller: Caller,
-    fields: Mapping[str, Any],
-    options: JobOptions,
-    *,
-    skip: int = 0,
+    services: Services, caller: Caller, fields: Mapping[str, Any], options: JobOptions
 ) -> Planned:
     """Plan a story.
 
     fields  files by references
-    skip    clips, in the order of making, that exist already
     Raises  Problem
     """
-    story, facts = settled_story(services, caller, fields, options)
-    place = place_of(services, caller, options)
-    return plan_story(services.planner, story, facts, place, skip=skip)
+    story, facts = settled_story(services, caller, fields)
+    return plan_story(services.planner, story, facts, place_of(services, caller, options))
 
 
 def settled_story(
-    services: Services, caller: Caller, fields: Mapping[str, Any], options: JobOptions
+    services: Services, caller: Caller, fields: Mapping[str, Any]
 ) -> tuple[Story, dict[str, Mapping[str, Any]]]:
     """Return a story whose files are all there, and what is known of them.
 
@@ -79,7 +72,7 @@ def settled_story(
     caller.check_model(story_model(story))
     intake = Intake(services, caller)
     data = story.model_dump(mode="json", exclude_unset=True)
-    payload = intake.resolve({"story": data}, zdr=options.zdr)
+    payload = intake.resolve({"story": data})
     return read_story(payload["story"]), intake.facts(payload)
 
 

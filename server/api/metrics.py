@@ -1,18 +1,25 @@
-"""Metrics: the state of all jobs as Prometheus reads it, computed from the database at a scrape."""
+"""Metrics: the state of all jobs as Prometheus reads it, asked of the database at a scrape.
 
-from collections.abc import Iterable, Iterator
+Every API process gives the same figures here; what each counts of itself is in `counters`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client import generate_latest
-from prometheus_client.core import CollectorRegistry, CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.metrics_core import SummaryMetricFamily
+from prometheus_client.core import (
+    CollectorRegistry,
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from sqlalchemy import Connection, func, select
 
 from server.api.counters import Counters
 from server.database import Database
-from server.database.tables import deliveries, events, jobs, rates, usage, workers
+from server.database.tables import deliveries, jobs, rates, workers
 from server.queue.standing import standing_of
-
-STAGES = ("encode", "condition", "denoise", "decode", "write")
+from server.queue.tallies import KINDS, Kind, Tally, read
 
 
 def metrics_text(database: Database, counters: Counters) -> bytes:
@@ -34,59 +41,46 @@ class _Collector:
         """Ask the database."""
         with self._database.read() as connection:
             yield from _of_jobs(connection)
-            yield from _of_times(connection)
-            yield from _of_work(connection)
             yield from _of_fleet(connection)
+            found = read(connection)
+        for name, kind in KINDS.items():
+            yield _tallied(f"vidgen_{name}", kind, found.get(name, {}))
+
+
+def _tallied(name: str, kind: Kind, found: Mapping[tuple[str, ...], Tally]) -> Metric:
+    told = found or ({} if kind.labels else {(): Tally({})})
+    if kind.bounds is not None:
+        histogram = HistogramMetricFamily(name, kind.text, labels=kind.labels)
+        for labels, tally in told.items():
+            buckets = _buckets(kind.bounds, tally)
+            histogram.add_metric(labels, buckets=buckets, sum_value=tally.seconds)
+        return histogram
+    counter = CounterMetricFamily(name, kind.text, labels=kind.labels)
+    for labels, tally in told.items():
+        value = tally.seconds if kind.seconds else sum(tally.times.values())
+        counter.add_metric(labels, value)
+    return counter
+
+
+def _buckets(bounds: tuple[float, ...], tally: Tally) -> list[tuple[str, float]]:
+    """Return how many are at most as long as each bound, also those of bounds that are no more."""
+    everything = sum(tally.times.values())
+    finite = {bound: times for bound, times in tally.times.items() if bound is not None}
+    made = [(bound, sum(n for at, n in finite.items() if at <= bound)) for bound in bounds]
+    return [*((str(bound), float(times)) for bound, times in made), ("+Inf", float(everything))]
 
 
 def _of_jobs(connection: Connection) -> Iterator[Metric]:
-    code = jobs.c.error["code"].as_string()
-    found = GaugeMetricFamily(
-        "vidgen_jobs", "Jobs that are known, by state and error code.", labels=("state", "code")
+    known = GaugeMetricFamily(
+        "vidgen_jobs_in_state", "Jobs that are not deleted, by state.", labels=("state",)
     )
-    chosen = select(jobs.c.state, code.label("code"), func.count().label("jobs"))
-    for row in connection.execute(chosen.group_by(jobs.c.state, code)):
-        found.add_metric((row.state, row.code or ""), row.jobs)
-    yield found
+    chosen = select(jobs.c.state, func.count().label("jobs")).group_by(jobs.c.state)
+    for row in connection.execute(chosen):
+        known.add_metric((row.state,), row.jobs)
+    yield known
     load = standing_of(connection).everyone
     yield GaugeMetricFamily("vidgen_queue_depth", "Waiting jobs.", load.queued)
     yield GaugeMetricFamily("vidgen_queue_backlog_seconds", "Predicted work.", load.backlog)
-
-
-def _of_times(connection: Connection) -> Iterator[Metric]:
-    waited = select(func.count(), func.sum(jobs.c.started_at - jobs.c.created_at)).where(
-        jobs.c.started_at.is_not(None)
-    )
-    count, total = connection.execute(waited).one()
-    yield SummaryMetricFamily(
-        "vidgen_queue_wait_seconds", "From creation to the first step.", count, total or 0.0
-    )
-    stopped = select(func.count(), func.sum(jobs.c.completed_at - jobs.c.stop_at)).where(
-        jobs.c.state == "cancelled", jobs.c.stop_at.is_not(None)
-    )
-    count, total = connection.execute(stopped).one()
-    yield SummaryMetricFamily(
-        "vidgen_cancel_latency_seconds", "From a cancel to the stop.", count, total or 0.0
-    )
-    stages = [func.sum(jobs.c.usage["stages"][name].as_float()).label(name) for name in STAGES]
-    steps = func.sum(jobs.c.usage["steps"].as_integer() * jobs.c.usage["clips"].as_integer())
-    row = connection.execute(select(func.count(), steps.label("steps"), *stages)).one()
-    spent = CounterMetricFamily("vidgen_stage_seconds", "Time by stage.", labels=("stage",))
-    for name in STAGES:
-        spent.add_metric((name,), getattr(row, name) or 0.0)
-    yield spent
-    yield SummaryMetricFamily(
-        "vidgen_denoise_step_seconds", "Time of a denoising step.", row.steps or 0,
-        row.denoise or 0.0,
-    )  # fmt: skip
-
-
-def _of_work(connection: Connection) -> Iterator[Metric]:
-    used = CounterMetricFamily("vidgen_gpu_seconds", "Work done.", labels=("tenant",))
-    chosen = select(usage.c.tenant, func.sum(usage.c.gpu_seconds).label("seconds"))
-    for row in connection.execute(chosen.group_by(usage.c.tenant)):
-        used.add_metric((row.tenant,), row.seconds)
-    yield used
     ratio = GaugeMetricFamily(
         "vidgen_pred_ratio",
         "Measured over predicted time.",
@@ -95,12 +89,6 @@ def _of_work(connection: Connection) -> Iterator[Metric]:
     for row in connection.execute(select(rates)):
         ratio.add_metric((row.model, row.device, row.attention), row.ratio)
     yield ratio
-    for name, kind, text in (
-        ("vidgen_collapse", "clip.retried", "Clips that were made again."),
-        ("vidgen_interrupted", "job.interrupted", "Jobs that lost their worker."),
-    ):
-        counted = select(func.count()).where(events.c.type == kind)
-        yield CounterMetricFamily(name, text, connection.execute(counted).scalar_one())
 
 
 def _of_fleet(connection: Connection) -> Iterator[Metric]:

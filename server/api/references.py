@@ -4,20 +4,17 @@ What a reference becomes (an upload that is read under limits), and that a model
 and no path, is decided in `server.inputs`.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from starlette.datastructures import UploadFile
 
+from server.inputs.upload import JOB_PREFIX, JOB_REFERENCE, PREFIX, UPLOAD_REFERENCE
 from server.problems import Problem
 
 ONE = ("image", "last_image", "video", "mask")
 MANY = ("reference_images",)
 OF_SHOTS = ("image", "last_image")
-_UPLOAD = re.compile(r"upload(?::upload)?_[0-9a-z]+")
-JOB = "job:"
-_JOB = re.compile(rf"(?:{JOB})?video_[0-9a-z]+")
 
 Keep = Callable[[str, UploadFile], str]
 
@@ -80,10 +77,10 @@ def reference(field: str, value: Any, keep: Keep) -> str:
     if isinstance(value, Mapping):
         value = _of_object(field, value)
     if isinstance(value, str):
-        if _UPLOAD.fullmatch(value):
-            return value if value.startswith("upload:") else f"upload:{value}"
-        if _JOB.fullmatch(value):
-            return value if is_job(value) else f"{JOB}{value}"
+        if match := UPLOAD_REFERENCE.fullmatch(value):
+            return PREFIX + match[1]
+        if match := JOB_REFERENCE.fullmatch(value):
+            return JOB_PREFIX + match[1]
         if value[:5].lower() == "data:" or value[:8].lower() == "https://":
             return value
     shown = repr(value)
@@ -111,4 +108,4 @@ def _of_object(field: str, value: Mapping[str, Any]) -> Any:
 
 def is_job(name: str) -> bool:
     """Whether a reference names a job."""
-    return name.startswith(JOB)
+    return name.startswith(JOB_PREFIX)

@@ -10,9 +10,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from server.problems import Problem
+from server.queue.creating import BLIND_RETRY_SECONDS
 
 KEPT = 4096
-SECONDS = 600.0  # as long as a blind retry is looked for
 
 Key = tuple[str, str | None, str]  # tenant, API key, hash of the fields
 
@@ -38,7 +38,7 @@ class Refusals:
         """Whether the last of these requests was refused a short time ago."""
         with self._lock:
             at = self._at.get(key)
-        return at is not None and self._clock() - at < SECONDS
+        return at is not None and self._clock() - at < BLIND_RETRY_SECONDS
 
     def forget(self, key: Key) -> None:
         """The request made a job."""

@@ -13,13 +13,15 @@ from fastapi import FastAPI
 
 from server.api.app import create_app
 from server.api.arenas import share_arenas
+from server.api.auth import is_only_here
 from server.api.logs import set_up_logs
 from server.api.services import Services
 from server.settings import ServerSettings
 
 log = logging.getLogger("vidgen.server")
 
-NOTICE_SECONDS = 2.0  # for which it says that it is not ready before it stops listening
+# For which it says to load balancers that it is not ready before it stops listening.
+NOTICE_SECONDS = 2.0
 
 
 class _Server(uvicorn.Server):
@@ -44,7 +46,8 @@ class _Server(uvicorn.Server):
             super().handle_exit(sig, frame)
             return
         self._services.draining = True
-        notice = 0.0 if sig == signal.SIGINT else NOTICE_SECONDS
+        nobody_balances = is_only_here(self._services.settings)
+        notice = 0.0 if sig == signal.SIGINT or nobody_balances else NOTICE_SECONDS
         timer = threading.Timer(notice, self._end)
         timer.daemon = True
         timer.start()

@@ -10,30 +10,20 @@ from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from server.media_types import MEDIA_TYPES, media_type_of
 from server.problems import Problem
 from server.store import Store
 
-OCTETS = "application/octet-stream"
-MEDIA_TYPES = {
-    "mp4": "video/mp4",
-    "mov": "video/quicktime",
-    "webm": "video/webm",
-    "mkv": "video/x-matroska",
-    "gif": "image/gif",
-    "png": "image/png",
-    "jpg": "image/jpeg",
-    "webp": "image/webp",
-    "json": "application/json",
-    "zip": "application/zip",
-    "safetensors": OCTETS,
-    "m4s": "video/iso.segment",
-}
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 
 def bytes_said(*types: str) -> dict[int | str, dict[str, Any]]:
-    """Return the documented answers of a route that serves a file of one of some media types."""
-    content: dict[str, dict[str, Any]] = {name: {} for name in types}
+    """Return the documented answers of a route that serves a file.
+
+    types  that it may have; none given: any that is stored
+    """
+    told = types or sorted(set(MEDIA_TYPES.values()))
+    content: dict[str, dict[str, Any]] = {name: {} for name in told}
     return {
         200: {"content": content, "description": "The file."},
         206: {"content": content, "description": "A range of it."},
@@ -62,7 +52,7 @@ class Stored:
     @property
     def media_type(self) -> str:
         """One of the types that are served; what is not known is only octets."""
-        return MEDIA_TYPES.get(self.suffix, OCTETS)
+        return media_type_of(self.key)
 
     @property
     def etag(self) -> str:

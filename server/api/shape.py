@@ -30,7 +30,7 @@ def video_of(
         id=job.id,
         created_at=int(job.created_at),
         completed_at=_whole(job.completed_at),
-        expires_at=_whole(job.expires_at),
+        expires_at=_whole(job.artifacts_gone_at or job.expires_at),
         model=job.model,
         status=job.status,
         progress=job.progress,
@@ -40,12 +40,6 @@ def video_of(
         kind="chain" if job.kind == "chain" else "clip",
         state=str(job.state),
         hold_reason=job.hold_reason if job.state is JobState.HELD else None,
-        phase=job.phase if job.state in LEASED else None,
-        step=job.step,
-        steps=job.steps,
-        clips=job.clips,
-        clips_completed=job.clips_completed,
-        run=job.run,
         queue_position=None if place is None else place.position,
         eta_start_s=None if place is None else _percentiles(place.eta_start),
         eta_s=_eta(job, now, place),
@@ -60,6 +54,7 @@ def video_of(
         zdr=job.zdr,
         started_at=_whole(job.started_at),
         updated_at=int(job.updated_at),
+        **_of_run(job),
         **_of_plan(job.decided),
         **_of_library(job),
     )
@@ -80,6 +75,17 @@ def _of_plan(decided: dict[str, Any]) -> dict[str, Any]:
         "warnings": decided.get("warnings", []),
         "estimate": decided.get("estimate", {}),
         "clip_plan": decided.get("clips", []),
+    }
+
+
+def _of_run(job: Job) -> dict[str, Any]:
+    return {
+        "phase": job.phase if job.state in LEASED else None,
+        "step": job.step,
+        "steps": job.steps,
+        "clips": job.clips,
+        "clips_completed": job.clips_completed,
+        "run": job.run,
     }
 
 

@@ -14,6 +14,7 @@ from chaining.story import Story, parse_story
 from server.api.errors import problem_of
 from server.api.planned import Planned
 from server.api.planning import Facts, Place, Planner, estimate_of, shape_of, stand_in
+from server.inputs.names import model_of
 from server.problems import Problem
 from vidgen.adjustment import Adjustment
 from vidgen.device import DeviceProfile
@@ -48,7 +49,7 @@ def read_story(fields: Mapping[str, Any]) -> Story:
 
 def story_model(story: Story) -> str:
     """Return the name of the model that makes a story's clips."""
-    return str(story.request.get("model", "toyworld"))
+    return model_of(story.request)
 
 
 def plan_story(

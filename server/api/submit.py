@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from fastapi import Request
 from opentelemetry import trace
@@ -14,6 +13,8 @@ from server.api.fields import JobOptions
 from server.api.planned import Planned, without_texts
 from server.api.planning import Place
 from server.api.services import Services
+from server.inputs.fields import ids_of, references
+from server.inputs.upload import PREFIX
 from server.problems import Problem
 from server.queue.job import Job
 from server.queue.new_job import NewJob
@@ -115,6 +116,11 @@ def submit(
     return job, replayed
 
 
+def inputs_of(planned: Planned) -> tuple[str, ...]:
+    """Return the ids of the uploads that a job names."""
+    return tuple(ids_of(references(planned.payload), PREFIX))
+
+
 def _new_job(
     services: Services,
     caller: Caller,
@@ -125,17 +131,14 @@ def _new_job(
     origin: Origin | None,
     carrier: Mapping[str, str],
 ) -> NewJob:
-    payload: dict[str, Any] | None = planned.payload
-    cipher = secret = None
-    if options.zdr:
-        cipher, secret = seal(planned.payload)
-        payload = None
+    cipher, secret = seal(planned.payload) if options.zdr else (None, None)
     now = services.clock()
     return NewJob(
         tenant=caller.tenant,
         key_id=caller.key_id,
         kind="chain" if planned.kind == "chain" else "clip",
-        payload=payload,
+        payload=None if options.zdr else planned.payload,
+        inputs=inputs_of(planned),
         cipher=cipher,
         secret=secret,
         options=options.model_dump(mode="json", exclude_unset=True),

@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import socket
-import sys
 import threading
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 from server.settings import ServerSettings
 from vidgen.errors import VidgenError
+from vidgen.leaving import run_and_leave
 
 
 def main() -> int:
@@ -76,4 +76,4 @@ def _end_with_parent(channel: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_and_leave(main)

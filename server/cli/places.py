@@ -107,6 +107,19 @@ def network_disk(path: Path, mounts: Path = MOUNTS) -> str | None:
     return kind if kind in NETWORK_FILE_SYSTEMS else None
 
 
+def refuse_other_hosts(settings: ServerSettings) -> None:
+    """Raise BadRequest for a SQLite database that workers of another machine use too."""
+    db = open_or_make(settings)
+    others = other_hosts(db) if db.is_sqlite else []
+    db.close()
+    if others:
+        raise BadRequest(
+            f"Workers of {', '.join(others)} use this SQLite database too, which is for one "
+            "machine; move to Postgres.",
+            field="database",
+        )
+
+
 def other_hosts(db: Database) -> list[str]:
     """Return the other machines whose workers are in the database."""
     from server.queue.fleet import list_workers

@@ -27,6 +27,7 @@ from vidgen.cli.report import Reporter, table
 from vidgen.errors import BadRequest, Cancelled, VidgenError
 from vidgen.events import CancelToken
 from vidgen.media import PROFILES
+from vidgen.settings import Settings
 
 
 @flowing
@@ -64,38 +65,32 @@ def batch(
     they are finished. A second run of the same command asks for the missing ones only. Exit code 1
     when an item failed.
     """
+    settings = _settings(common, flags, name_template, job, max_fail)
+    folder = _Folder(out, settings.own("name_template", TEMPLATE), Reporter(common, here=False))
+    check_template(folder.template)
+    client, seed = needed(client_of(remote)), folder.manifest.seed()
+    sources = read_prompts(file), find_images(images), read_grid(grid or [])
+    items = make_items(settings.request(), *sources, seed)
+    if dry_run:
+        _show(folder.missing(items), client, folder.reporter)
+        return 0
+    return folder.make(items, client, options_given(job), seed, max_fail)
+
+
+def _settings(
+    common: Common,
+    flags: RequestFlags,
+    name_template: str | None,
+    job: JobFlags,
+    max_fail: int | None,
+) -> Settings:
+    """Return the settings of the command; refuse options that do not go with it."""
     if max_fail is not None and max_fail < 1:
         raise BadRequest(f"max_fail={max_fail} must be 1 or more.", field="max_fail")
     if job.detach:
         raise BadRequest("A batch waits for its clips: leave --detach out.", field="detach")
-    given = flags_given(flags)
-    if name_template is not None:
-        given["name_template"] = name_template
-    settings = settings_of(common, given)
-    template = settings.own("name_template", TEMPLATE)
-    check_template(template)
-    reporter, client = Reporter(common, here=False), needed(client_of(remote))
-    manifest = Manifest(out)
-    seed = manifest.seed()
-    items = make_items(
-        settings.request(), read_prompts(file), find_images(images), read_grid(grid or []), seed
-    )
-    for item in items:
-        refuse_local(item.request.given())
-    todo = [item for item in items if manifest.file_of(item) is None]
-    if dry_run:
-        _show(todo, client, reporter)
-        return 0
-    manifest.keep_seed(seed)
-    reporter.emit("batch", items=len(items), done=len(items) - len(todo), seed=seed)
-    reporter.warn(f"{len(items)} items, {len(items) - len(todo)} finished before", "batch")
-    line = _Line(client, options_given(job), todo, reporter)
-    with stoppable(speak=reporter.for_people) as cancel, reporter.working():
-        failed = _bring(line, cancel, out, template, manifest, reporter, max_fail)
-    made = sum(1 for item in items if manifest.file_of(item) is not None)
-    reporter.emit("result", items=len(items), finished=made, failed=failed)
-    reporter.say(f"{made} of {len(items)} clips in {out}, {failed} failed")
-    return 1 if failed else 0
+    named = {} if name_template is None else {"name_template": name_template}
+    return settings_of(common, flags_given(flags) | named)
 
 
 class _Line:
@@ -153,19 +148,60 @@ class _Line:
         return RemoteJob(self._client, video, self._reporter)
 
 
-def _bring(
-    line: _Line,
-    cancel: CancelToken,
-    folder: Path,
-    template: str,
-    manifest: Manifest,
-    reporter: Reporter,
-    max_fail: int | None,
-) -> int:
-    """Follow all items to their ends; return how many failed."""
-    failed = 0
-    folder.mkdir(parents=True, exist_ok=True)
-    for number, (item, job) in enumerate(line, start=1):
+class _Folder:
+    """Where the clips go, by which names, and what is noted of them."""
+
+    def __init__(self, path: Path, template: str, reporter: Reporter) -> None:
+        self.path = path
+        self.template = template
+        self.reporter = reporter
+        self.manifest = Manifest(path)
+
+    def missing(self, items: list[Item]) -> list[Item]:
+        """Return the items whose clips are not here.
+
+        Raises  BadRequest for an item that names what is on this machine only
+        """
+        for item in items:
+            refuse_local(item.request.given())
+        return [item for item in items if self.manifest.file_of(item) is None]
+
+    def make(
+        self,
+        items: list[Item],
+        client: Client,
+        options: dict[str, Any],
+        seed: int,
+        max_fail: int | None,
+    ) -> int:
+        """Have what is missing made and bring it; return the exit code."""
+        reporter, todo = self.reporter, self.missing(items)
+        self.manifest.keep_seed(seed)
+        reporter.emit("batch", items=len(items), done=len(items) - len(todo), seed=seed)
+        reporter.warn(f"{len(items)} items, {len(items) - len(todo)} finished before", "batch")
+        failed = self._bring(_Line(client, options, todo, reporter), max_fail)
+        made = len(items) - len(self.missing(items))
+        reporter.emit("result", items=len(items), finished=made, failed=failed)
+        reporter.say(f"{made} of {len(items)} clips in {self.path}, {failed} failed")
+        return 1 if failed else 0
+
+    def _bring(self, line: _Line, max_fail: int | None) -> int:
+        """Follow all items to their ends; return how many failed."""
+        failed = 0
+        self.path.mkdir(parents=True, exist_ok=True)
+        with stoppable(speak=self.reporter.for_people) as cancel, self.reporter.working():
+            for number, (item, job) in enumerate(line, start=1):
+                failed += not self._item(line, number, item, job, cancel)
+                if failed == max_fail:
+                    line.cancel()
+                    break
+        return failed
+
+    def _item(
+        self, line: _Line, number: int, item: Item, job: RemoteJob, cancel: CancelToken
+    ) -> bool:
+        """Follow one item to its end; return whether its clip is here."""
+        reporter = self.reporter
         try:
             video = job.follow(cancel, number, line.total)
         except Cancelled as error:
@@ -173,33 +209,28 @@ def _bring(
             error.message += " Finished clips are kept; the same command goes on with the rest."
             raise
         except VidgenError as error:
-            failed += 1
             reporter.emit("failed", item=item.id, where=item.where, error=error.as_dict())
             if not reporter.json:
                 reporter.warn(f"{item.where}: {error.message}", "failed")
-            if failed == max_fail:
-                line.cancel()
-                break
-            continue
-        path = _path(folder, template, item, video)
+            return False
+        path = self._free_path(item, video)
         job.download(path)
-        manifest.add(item, path)
+        self.manifest.add(item, path)
         data = made_data(video, path)
         reporter.emit("clip", item=item.id, clip=number, clips=line.total, **data)
         reporter.say(made_text(video, path))
-    return failed
+        return True
 
-
-def _path(folder: Path, template: str, item: Item, video: dict[str, Any]) -> Path:
-    size = video["width"], video["height"]
-    stem = name_for(template, item.request.given(), seed=video["seed"], index=0,
-                    model=video["model"], size=size)  # fmt: skip
-    suffix = PROFILES[item.request.format].suffix
-    path, number = folder / f"{stem}{suffix}", 1
-    while path.exists():
-        number += 1
-        path = folder / f"{stem}_{number}{suffix}"
-    return path
+    def _free_path(self, item: Item, video: dict[str, Any]) -> Path:
+        size = video["width"], video["height"]
+        stem = name_for(self.template, item.request.given(), seed=video["seed"], index=0,
+                        model=video["model"], size=size)  # fmt: skip
+        suffix = PROFILES[item.request.format].suffix
+        path, number = self.path / f"{stem}{suffix}", 1
+        while path.exists():
+            number += 1
+            path = self.path / f"{stem}_{number}{suffix}"
+        return path
 
 
 def _show(items: list[Item], client: Client, reporter: Reporter) -> None:

@@ -74,8 +74,18 @@ def generate(
     jobs = [RemoteJob(client, client.create("/v1/videos", body), reporter) for body in bodies]
     for item in jobs:
         tell_accepted(item.video, reporter)
-    if job.detach:
-        return
+    if not job.detach:
+        _bring(jobs, out, template, request, reporter)
+
+
+def _bring(
+    jobs: list[RemoteJob],
+    out: Path | None,
+    template: str,
+    request: VideoRequest,
+    reporter: Reporter,
+) -> None:
+    """Follow all jobs to their ends and bring the clips."""
     made = []
     with stoppable(speak=reporter.for_people) as cancel, reporter.working():
         for number, item in enumerate(jobs):

@@ -66,7 +66,8 @@ def serve(
     file; vidgen keys create makes an API key, without which only this machine may use the server.
 
     Ctrl-C or SIGTERM drains: running clips may end, or are handed back and gone on with later. A
-    second one ends everything now; nothing that is finished is lost by that either.
+    second one kills all processes at once: the clips that run are lost, and their jobs go on from
+    the last finished one when their leases have run out.
     """
     need_extra("serve")
     if ui:
@@ -76,6 +77,11 @@ def serve(
     if dry_run:
         _show(serving, reporter)
         return 0
+    return _run(serving, reporter, ui=ui)
+
+
+def _run(serving: Serving, reporter: Reporter, *, ui: bool) -> int:
+    """Run all processes until told to end; return the exit code."""
     from server.api.logs import set_up_logs
     from server.cli.places import refuse_network_disk
     from server.cli.supervisor import Child, Supervisor

@@ -23,6 +23,10 @@ log = logging.getLogger("vidgen.server")
 BACKOFF_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
 STEADY_SECONDS = 60.0  # of life after which earlier crashes no longer count
 LOOK_SECONDS = 0.1
+_DRAINING = (
+    b"Draining: running clips may end; a second signal kills all at once, and those clips are lost"
+    b" (their jobs go on from the last finished one).\n"
+)
 _CLASSES = {kind.exit_code: kind for kind in (BadRequest, NotFound, DoesNotFit, Busy)}
 
 
@@ -172,7 +176,7 @@ class Supervisor:
         def count(_number: int, _frame: FrameType | None) -> None:
             self._signals += 1
             if self._signals == 1:
-                os.write(2, b"Draining: running clips may end; a second signal ends all now.\n")
+                os.write(2, _DRAINING)
 
         kept = {number: signal.signal(number, count) for number in (signal.SIGINT, signal.SIGTERM)}
         try:

@@ -9,7 +9,6 @@ from server.cli.options import SettingsFlags, SettingsOf
 from server.cli.settings import gather_settings
 from vidgen.cli.options import Common, CommonOf, flags_given, flowing
 from vidgen.cli.place import home_of, settings_of
-from vidgen.errors import BadRequest
 
 
 @flowing
@@ -36,8 +35,10 @@ def worker(
     must be those of the server. --pool is the pool that it serves. Workers on other machines need
     Postgres, and a store that all reach (s3://, gs://, az://, or the same network folder).
 
-    SIGTERM drains: the clip that runs may end, or its job is handed back. Exit code 70 means that
-    a step hung: whatever starts workers should start it again, as systemd and vidgen serve do.
+    SIGTERM drains: the clip that runs may end, or its job is handed back. A second one ends the
+    process at once: that clip is lost, and the job goes on from the last finished one when its
+    lease has run out. Exit code 70 means that a step hung: whatever starts workers should start it
+    again, as systemd and vidgen serve do.
     """
     need_extra("worker")
     settings, _ = gather_settings(flags_given(flags), common)
@@ -46,19 +47,11 @@ def worker(
     home = home_of(common).root.absolute()
     settings = settings.with_home(home)
     from server.api.logs import set_up_logs
-    from server.cli.places import open_or_make, other_hosts
+    from server.cli.places import refuse_other_hosts
     from server.worker.main import WorkerOptions, run_worker
 
     set_up_logs(settings)
-    db = open_or_make(settings)
-    others = other_hosts(db) if db.is_sqlite else []
-    db.close()
-    if others:
-        raise BadRequest(
-            f"Workers of {', '.join(others)} use this SQLite database too, which is for one "
-            "machine; move to Postgres.",
-            field="database",
-        )
+    refuse_other_hosts(settings)
     options = WorkerOptions(
         device=asked,
         tenants=None if tenant is None else tuple(tenant),

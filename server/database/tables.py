@@ -233,6 +233,17 @@ usage = Table(
     Index("ix_usage_tenant_day", "tenant", "day"),
 )
 
+tallies = Table(
+    "tallies",  # what has happened so far; rows are added, and folded, but never changed
+    metadata,
+    Column("id", _Counter, primary_key=True, autoincrement=True),
+    Column("name", String(64), nullable=False),
+    Column("labels", Text, nullable=False),  # values, as JSON
+    Column("bound", Float),  # of a histogram's bucket; null: without, or it is a counter
+    Column("times", BigInteger, nullable=False),
+    Column("micros", BigInteger, nullable=False),  # of a second; whole, so that sums are exact
+)
+
 uploads = Table(
     "uploads",
     metadata,

@@ -1,6 +1,6 @@
 """Which fields of a request or story hold files, and where they are in a payload."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -40,11 +40,19 @@ class Slot:
 
 
 def slots(payload: dict[str, Any]) -> Iterator[Slot]:
-    """Yield each place that holds a file's name in a payload, {"request": ..} or {"story": ..}."""
+    """Yield each place that holds a file's name in a payload, {"request": ..} or {"story": ..}.
+
+    The video that an extension goes on from is one of them.
+    """
     yield from _of(payload.get("request"), "")
+    yield from _of(payload.get("extension"), "")
     story = payload.get("story")
     if not isinstance(story, dict):
         return
+    yield from _of_story(story)
+
+
+def _of_story(story: dict[str, Any]) -> Iterator[Slot]:
     yield from _of(story, "")
     yield from _of(story.get("request"), "request.")
     shots = story.get("shots")
@@ -53,8 +61,14 @@ def slots(payload: dict[str, Any]) -> Iterator[Slot]:
 
 
 def references(payload: dict[str, Any]) -> set[str]:
-    """Return all that a payload's file fields hold."""
-    return {slot.value for slot in slots(payload)}
+    """Return all that a payload's file fields hold, those of cards that are not yet made too."""
+    later = _of_story(payload.get("later", {}))
+    return {slot.value for found in (slots(payload), later) for slot in found}
+
+
+def ids_of(names: Iterable[str], prefix: str) -> list[str]:
+    """Return the ids of the names that begin with "upload:" or "job:", in order."""
+    return sorted(name.removeprefix(prefix) for name in names if name.startswith(prefix))
 
 
 def _of(fields: Any, prefix: str) -> Iterator[Slot]:

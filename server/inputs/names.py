@@ -1,6 +1,7 @@
 """Names of models, LoRAs and budgets in a client's request: known ones only, never paths."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from pydantic import ValidationError
 from server.problems import Problem
 from server.settings import ServerSettings
 from vidgen.models import KNOWN, known_names
+from vidgen.request import fields as request_fields
 from vidgen.request_names import explain
 from vidgen.request_values import LoraSpec
 
@@ -42,6 +44,11 @@ def _settled(item: Any, settings: ServerSettings) -> dict[str, Any]:
     except ValidationError as error:
         raise Problem("invalid_request", explain(error).message, param="loras") from None
     return spec.model_dump() | {"path": str(lora_path(spec.path, settings))}
+
+
+def model_of(fields: Mapping[str, Any]) -> str:
+    """Return the name of the model that a request's fields ask for, by itself or by default."""
+    return str(fields.get("model", request_fields()["model"].default))
 
 
 def check_model(name: str) -> None:

@@ -5,7 +5,6 @@ That is an upload or a finished job of the same tenant; data URLs and https URLs
 
 import base64
 import binascii
-import contextlib
 import copy
 import io
 import re
@@ -16,7 +15,7 @@ from server.inputs.dialling import Rules
 from server.inputs.fields import Slot, slots
 from server.inputs.look import Facts
 from server.inputs.names import settle_names
-from server.inputs.upload import JOB_PREFIX, PREFIX, Upload
+from server.inputs.upload import JOB_PREFIX, JOB_REFERENCE, UPLOAD_REFERENCE, Upload
 from server.inputs.uploads import Uploads
 from server.inputs.url import fetch_url
 from server.problems import Problem
@@ -26,8 +25,6 @@ from server.states import JobState
 from server.store.trouble import told
 from vidgen.request import canonical_names
 
-_UPLOAD = re.compile(rf"(?:{PREFIX})?(upload_[a-z0-9]{{1,40}})")
-_JOB = re.compile(rf"(?:{JOB_PREFIX})?(video_[a-z0-9]{{1,40}})")
 _DATA = re.compile(r"data:(?:image|video)/[\w.+-]{1,64};base64,", re.IGNORECASE)
 
 
@@ -38,27 +35,22 @@ def resolve_references(
     jobs: Jobs,
     settings: ServerSettings,
     *,
-    zdr: bool = False,
     rules: Rules | None = None,
 ) -> dict[str, Any]:
     """Return a payload in which every file is "upload:<id>" or "job:<id>" of a finished job.
 
     payload  {"request": ..} or {"story": ..}, whose fields may go by any of their names
-    zdr      nothing of it is kept longer than its job
+    uploads  which take in what the payload holds or leads to; a job that is made of it has to keep
+             them, and all others it names, by `hold_uploads`
     rules    where URLs may lead; None: as the settings say
-    Names of models, LoRAs and budgets are checked as well. What was stored for a payload that is
-    refused in the end is deleted.
+    Names of models, LoRAs and budgets are checked as well.
     Raises   Problem, naming the field
     """
     made = _canonical(copy.deepcopy(payload))
     settle_names(made, settings)
-    resolver = _Resolver(tenant, uploads, jobs, settings, zdr, rules)
-    try:
-        for slot in slots(made):
-            slot.put(resolver.resolve(slot))
-    except BaseException:
-        resolver.undo()
-        raise
+    resolver = _Resolver(tenant, uploads, jobs, settings, rules)
+    for slot in slots(made):
+        slot.put(resolver.resolve(slot))
     return made
 
 
@@ -85,22 +77,19 @@ class _Resolver:
         uploads: Uploads,
         jobs: Jobs,
         settings: ServerSettings,
-        zdr: bool,
         rules: Rules | None,
     ) -> None:
         self._tenant = tenant
         self._uploads = uploads
         self._jobs = jobs
         self._settings = settings
-        self._zdr = zdr
         self._rules = rules
-        self._made: list[Upload] = []
 
     def resolve(self, slot: Slot) -> str:
         value = slot.value
-        if match := _UPLOAD.fullmatch(value):
+        if match := UPLOAD_REFERENCE.fullmatch(value):
             return self._upload(slot, match[1])
-        if match := _JOB.fullmatch(value):
+        if match := JOB_REFERENCE.fullmatch(value):
             return self._job(slot, match[1])
         if value[:5].lower() == "data:":
             return self._keep(slot, self._decoded(slot))
@@ -113,17 +102,9 @@ class _Resolver:
             param=slot.name,
         )
 
-    def undo(self) -> None:
-        """Delete what was stored for this payload."""
-        for upload in self._made:
-            with contextlib.suppress(Problem):  # what stays is swept when it expires
-                self._uploads.remove(upload.id, self._tenant)
-
     def _keep(self, slot: Slot, take: Callable[[], Upload]) -> str:
         upload = take()
-        self._made.append(upload)
         _check_kind(slot, upload.facts, upload.filename)
-        self._extend(upload.id)
         return upload.reference
 
     def _decoded(self, slot: Slot) -> Callable[[], Upload]:
@@ -172,15 +153,10 @@ class _Resolver:
     def _upload(self, slot: Slot, upload_id: str) -> str:
         try:
             upload = self._uploads.get(upload_id, self._tenant)
-            self._extend(upload.id)
         except Problem as problem:
             raise _refuse(slot, problem.code, problem.message.rstrip(".")) from None
         _check_kind(slot, upload.facts, upload.filename)
         return upload.reference
-
-    def _extend(self, upload_id: str) -> None:
-        if not self._zdr:
-            self._uploads.extend(upload_id, self._tenant, self._settings.retention_seconds)
 
     def _job(self, slot: Slot, job_id: str) -> str:
         try:

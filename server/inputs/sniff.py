@@ -30,14 +30,6 @@ _STILL_BRANDS = {
     **dict.fromkeys((b"mif1", b"msf1"), "image/heif"),
 }
 _ATOMS = (b"moov", b"mdat", b"wide", b"free", b"skip")
-SUFFIXES = {
-    "image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/bmp": "bmp",
-    "image/tiff": "tif", "image/jp2": "jp2", "image/x-icon": "ico", "image/webp": "webp",
-    "image/avif": "avif", "image/heic": "heic", "image/heif": "heif", "video/mp4": "mp4",
-    "video/quicktime": "mov", "video/webm": "webm", "video/x-matroska": "mkv",
-    "video/x-msvideo": "avi", "video/mp2t": "ts", "video/mpeg": "mpg", "video/x-flv": "flv",
-    "video/x-ms-asf": "asf", "video/ogg": "ogv",
-}  # fmt: skip
 
 
 def sniff(head: bytes) -> tuple[Kind, str] | None:

@@ -1,14 +1,19 @@
 """Upload: a picture or video that a client sent, as the database knows it."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Row
 
+from server.ids import pattern_of
 from server.inputs.look import Facts
 
 PREFIX = "upload:"
 JOB_PREFIX = "job:"  # of a finished one, in its place
+# What clients may write for either; the first group is the id.
+UPLOAD_REFERENCE = re.compile(rf"(?:{PREFIX})?({pattern_of('upload')})")
+JOB_REFERENCE = re.compile(rf"(?:{JOB_PREFIX})?({pattern_of('video')})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Uploads: taking a client's file in, looked at and stored, and finding it again."""
 
 import contextlib
+import copy
 import re
 import shutil
 import time
@@ -8,14 +9,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import insert, select
 
 from server.database.open import Database
 from server.database.tables import uploads
 from server.ids import new_id
+from server.inputs.deleting import delete_marked, mark_uploads
 from server.inputs.look import Looker
-from server.inputs.sniff import SUFFIXES
 from server.inputs.upload import Upload
+from server.media_types import SUFFIXES
 from server.problems import Problem
 from server.settings import ServerSettings
 from server.store import Store
@@ -42,6 +44,7 @@ class Uploads:
         self._db = db
         self._store = store
         self._looker = looker or Looker()
+        self._added: list[Upload] | None = None  # within `passing`
 
     def start(self) -> None:
         """Start the process that looks into files, so that the first upload finds it warm."""
@@ -50,6 +53,23 @@ class Uploads:
     def close(self) -> None:
         """End the process that looks into files."""
         self._looker.close()
+
+    @contextlib.contextmanager
+    def passing(self) -> Iterator[tuple["Uploads", set[str]]]:
+        """Give the same uploads for the time of one request, and a set for what shall stay.
+
+        What they add is deleted at the end of the block unless its reference is in the set.
+        """
+        mine = copy.copy(self)
+        added = mine._added = []
+        kept: set[str] = set()
+        try:
+            yield mine, kept
+        finally:
+            for upload in added:
+                if upload.reference not in kept:
+                    with contextlib.suppress(Problem):  # what the store keeps now is swept later
+                        self.remove(upload.id, upload.tenant)
 
     def add(
         self,
@@ -114,7 +134,10 @@ class Uploads:
             with contextlib.suppress(Problem):  # what stays is swept later
                 self._store.delete_prefix(prefix)
             raise
-        return Upload.of(made)
+        upload = Upload.of(made)
+        if self._added is not None:
+            self._added.append(upload)
+        return upload
 
     def get(self, upload_id: str, tenant: str) -> Upload:
         """Return an upload that has not expired, or raise Problem not_found."""
@@ -136,24 +159,14 @@ class Uploads:
             rows = connection.execute(chosen.order_by(_T.id.desc()).limit(limit + 1)).all()
         return [Upload.of(row) for row in rows[:limit]], len(rows) > limit
 
-    def extend(self, upload_id: str, tenant: str, seconds: float) -> None:
-        """Keep an upload at least so long from now, or raise Problem not_found when it is gone."""
-        until = self._clock() + seconds
-        later = func.max if self._db.is_sqlite else func.greatest
-        mine = update(uploads).where(*self._alive(upload_id, tenant))
-        with self._db.write() as connection:
-            changed = connection.execute(mine.values(expires_at=later(_T.expires_at, until)))
-        if changed.rowcount == 0:
-            raise Problem("not_found", f"There is no upload {upload_id!r}; it may have expired.")
-
     def remove(self, upload_id: str, tenant: str) -> None:
         """Delete an upload; jobs that still need it will fail. Raises Problem not_found."""
-        chosen = delete(uploads).where(_T.id == upload_id, _T.tenant == tenant)
+        chosen = select(_T.id).where(_T.id == upload_id, _T.tenant == tenant)
         with self._db.write() as connection:
-            gone = connection.execute(chosen).rowcount
-        if gone == 0:
-            raise Problem("not_found", f"There is no upload {upload_id!r}.")
-        self._store.delete_prefix(f"uploads/{upload_id}/")
+            if connection.execute(chosen.with_for_update()).first() is None:
+                raise Problem("not_found", f"There is no upload {upload_id!r}.")
+            mark_uploads(connection, [upload_id])
+        delete_marked(self._db, self._store, [upload_id])
 
     def now(self) -> float:
         """Return the time by which uploads expire."""

@@ -1,11 +1,8 @@
-"""Deleting the files of jobs and uploads, wherever they are."""
+"""Deleting the files of jobs, wherever they are."""
 
 import shutil
 from pathlib import Path
 
-from sqlalchemy import Connection, delete
-
-from server.database.tables import uploads
 from server.settings import ServerSettings
 from server.store import Store
 from server.store.trouble import told
@@ -19,16 +16,6 @@ def delete_files(store: Store, settings: ServerSettings, job_id: str) -> None:
     """
     store.delete_prefix(f"jobs/{job_id}/")
     delete_folder(Path(settings.work) / job_id)
-
-
-def delete_uploads(connection: Connection, store: Store, upload_ids: list[str]) -> None:
-    """Delete uploads, their files before their rows.
-
-    Raises  Problem storage_failed, which has to end the transaction
-    """
-    for upload_id in upload_ids:
-        store.delete_prefix(f"uploads/{upload_id}/")
-    connection.execute(delete(uploads).where(uploads.c.id.in_(upload_ids)))
 
 
 def delete_folder(folder: Path) -> None:

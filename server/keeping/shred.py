@@ -13,7 +13,8 @@ from sqlalchemy import Connection, delete, select, update
 
 from server.database.open import Database
 from server.database.tables import clips, events, job_secrets, jobs, uploads
-from server.keeping.files import delete_files, delete_uploads
+from server.inputs.deleting import delete_marked, mark_uploads
+from server.keeping.files import delete_files
 from server.keeping.log import truncate_log
 from server.keeping.needed import own_inputs
 from server.problems import Problem
@@ -39,18 +40,18 @@ def shred(
     When the store fails the request is destroyed all the same, and the sweep tries the files again.
     Raises  Problem not_found, conflict (it has not ended, or is no such job), storage_failed
     """
-    inputs = own_inputs(db, job_id)
     with db.write() as connection:
         job = find_locked(connection, job_id)
         if not job.zdr or job.state not in TERMINAL:
             raise Problem("conflict", f"{job_id} is {job.state} and is not to be shredded.")
+        inputs = own_inputs(connection, job)
         _forget(connection, job, clock())
-        # Should the process end here, they are swept as expired.
+        mark_uploads(connection, inputs)
         mine = update(uploads).where(uploads.c.id.in_(inputs))
-        connection.execute(mine.values(filename="", facts={}, expires_at=0.0))
+        connection.execute(mine.values(filename="", facts={}))
+    delete_files(store, settings, job_id)
+    delete_marked(db, store, inputs)
     with db.write() as connection:
-        delete_files(store, settings, job_id)
-        delete_uploads(connection, store, inputs)
         connection.execute(update(jobs).where(jobs.c.id == job_id).values(expires_at=None))
     truncate_log(db)
 

@@ -9,19 +9,22 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, and_, delete, or_, select, update
+from sqlalchemy import ColumnElement, delete, func, or_, select, update
 
 from server.database.open import Database
 from server.database.tables import deliveries, events, jobs, uploads, webhook_endpoints
+from server.inputs.deleting import delete_marked, mark_uploads
+from server.inputs.fields import ids_of
 from server.inputs.upload import JOB_PREFIX, PREFIX
 from server.keeping.erase import erase
-from server.keeping.files import delete_files, delete_uploads
+from server.keeping.files import delete_files
 from server.keeping.log import truncate_log
-from server.keeping.needed import ids_of, still_needed
+from server.keeping.needed import still_needed
 from server.keeping.orphans import sweep_orphans
 from server.keeping.shred import SHRED_SECONDS, shred
 from server.keeping.work import sweep_work
 from server.problems import Problem
+from server.queue.tallies import fold
 from server.settings import ServerSettings
 from server.states import TERMINAL
 from server.store import Store
@@ -71,6 +74,7 @@ def sweep(
     folders, stuck = sweep_work(db, settings, clock, limit)
     lost, unlisted = _orphans(db, store, now, limit) if orphans else (0, 0)
     told = turn.delete_deliveries(now)
+    fold(db)
     truncate_log(db)
     failed = turn.failed + stuck + unlisted
     return Swept(results, trash, kept, shredded, folders, lost, told, failed)
@@ -120,26 +124,33 @@ class _Turn:
         return self._jobs(jobs.c.trashed_at <= now - self._settings.trash_seconds)
 
     def erase(self, job_id: str) -> bool:
-        erase(self._db, self._store, self._settings, job_id)
+        erase(self._db, self._store, self._settings, job_id, self._clock)
         return True
 
     def expired(self, now: float) -> list[str]:
-        """Jobs whose results nobody may fetch any more and no other job needs."""
+        """Jobs whose results nobody may fetch any more and no other job needs; also those whose
+        results were let go before and whose files could not be deleted.
+        """
         found = self._jobs(*_expired(now))
         needed = ids_of(self._needed, JOB_PREFIX) if found else []
         return self._jobs(*_expired(now), jobs.c.id.not_in(needed)) if needed else found
 
     def let_go(self, job_id: str) -> bool:
-        """Delete a job's files and previews; the row stays and says that they are gone."""
+        """Delete a job's files and previews; the row stays and says that they are gone.
+
+        While files are left of it, the row has artifacts_gone_at and expires_at.
+        """
         now = self._clock()
+        gone = func.coalesce(jobs.c.artifacts_gone_at, now)
         mine = update(jobs).where(jobs.c.id == job_id, *_expired(now))
         with self._db.write() as connection:
-            if not connection.execute(mine.values(artifacts_gone_at=now)).rowcount:
+            if not connection.execute(mine.values(artifacts_gone_at=gone)).rowcount:
                 return False
             previews = delete(events).where(events.c.job_id == job_id, events.c.type == "preview")
             connection.execute(previews)
-            delete_files(self._store, self._settings, job_id)
-        return True
+        delete_files(self._store, self._settings, job_id)
+        with self._db.write() as connection:
+            return connection.execute(mine.values(expires_at=None)).rowcount == 1
 
     def expired_uploads(self, now: float) -> list[str]:
         """Uploads past their time that no other job needs."""
@@ -154,14 +165,14 @@ class _Turn:
             return list(connection.execute(chosen.where(uploads.c.id.not_in(needed))).scalars())
 
     def delete_upload(self, upload_id: str) -> bool:
-        mine = delete(uploads).where(
+        mine = select(uploads.c.id).where(
             uploads.c.id == upload_id, uploads.c.expires_at <= self._clock()
         )
         with self._db.write() as connection:
-            if not connection.execute(mine).rowcount:
-                return False
-            delete_uploads(connection, self._store, [upload_id])
-        return True
+            if connection.execute(mine.with_for_update()).first() is None:
+                return False  # it was named anew and lasts longer
+            mark_uploads(connection, [upload_id])
+        return delete_marked(self._db, self._store, [upload_id]) == 1
 
     def delete_deliveries(self, now: float) -> int:
         """Delete old records of webhooks, and secrets that sign no more."""
@@ -185,8 +196,7 @@ class _Turn:
 
 
 def _expired(now: float) -> tuple[ColumnElement[bool], ...]:
-    unmarked = and_(jobs.c.artifacts_gone_at.is_(None), ~jobs.c.zdr)
-    return _ENDED, unmarked, jobs.c.expires_at <= now
+    return _ENDED, ~jobs.c.zdr, jobs.c.expires_at <= now
 
 
 def _orphans(db: Database, store: Store, now: float, limit: int) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from sqlalchemy import and_, or_, select
 
 from server.database.open import Database
 from server.database.tables import jobs
+from server.ids import pattern_of
 from server.inputs.uploads import INCOMING
 from server.keeping.files import delete_folder
 from server.problems import Problem
@@ -17,7 +18,7 @@ from server.states import JobState
 
 GRACE_SECONDS = 3600  # for a worker that is just finishing
 INCOMING_SECONDS = 86400
-_JOB = re.compile(r"video_[a-z0-9]{1,40}")
+_JOB = re.compile(pattern_of("video"))
 _BATCH = 500
 
 

@@ -9,8 +9,10 @@ import datetime
 from sqlalchemy import ColumnElement, Connection, Float, cast, func, insert, select, update
 
 from server.database.tables import clips, jobs, tenants, usage
+from server.queue import tallies
 from server.queue.job import Job
 from server.queue.rows import among
+from server.queue.tallies import Seen
 from server.states import CLAIMABLE, LEASED
 
 
@@ -90,6 +92,7 @@ def settle(
         "created_at": now,
     }
     connection.execute(insert(usage), row)
+    tallies.add(connection, [Seen("gpu_seconds", (job.tenant,), used)])
 
 
 def used_on(connection: Connection, tenant: str, now: float) -> float:

@@ -174,4 +174,4 @@ def _come_again(code: str, said: str, seconds: float, load: Load) -> Problem:
 
 
 def _headers(seconds: int) -> dict[str, str]:
-    return {"Retry-After": str(seconds), "retry-after-ms": str(1000 * seconds)}
+    return {"Retry-After": str(seconds)}

@@ -1,11 +1,12 @@
-"""Changing a job's state: the one place where it happens, always with its event."""
+"""Changing a job's state: the one place where it happens, always with its event and tally."""
 
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, update
 
 from server.database.tables import jobs
-from server.queue import accounts, events
+from server.queue import accounts, events, tallies
+from server.queue.counting import of_change
 from server.queue.job import Job
 from server.states import CLAIMABLE, LEASED, TERMINAL, JobState, may_move
 from server.webhooks.outbox import announce
@@ -61,6 +62,7 @@ def change(
         values |= {"completed_at": now, "expires_at": now + job.retention_seconds, "eta_at": None}
     changed = write(connection, job, {**values, **columns})
     told(connection, changed, event_of(job.state, state), now, data)
+    tallies.add(connection, of_change(job, changed, now))
     return changed
 
 

@@ -8,7 +8,19 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, Text, cast, func, or_, select, update
+from sqlalchemy import (
+    Connection,
+    Row,
+    Select,
+    Text,
+    bindparam,
+    cast,
+    exists,
+    func,
+    or_,
+    select,
+    update,
+)
 
 from server.database.open import Database
 from server.database.tables import jobs, tenants, workers
@@ -36,6 +48,8 @@ def claim(
     A worker gets None while it, or another one on its device, has a job. One whose last claim was
     answered into the void gets the same job again.
     """
+    if not _anything(db, worker_id):
+        return None
     now = clock()
     with db.write("claim") as connection:
         worker = _worker(connection, worker_id)
@@ -52,6 +66,20 @@ def claim(
             return None
         taken = _take(connection, settings, worker, job, now)
         return _held(db, settings, taken, worker_id, clock)
+
+
+_ANYTHING = select(
+    or_(
+        exists().where(among(CLAIMABLE)),
+        exists().where(among(LEASED), jobs.c.lease_owner == bindparam("its_id")),
+    )
+)
+
+
+def _anything(db: Database, worker_id: str) -> bool:
+    """Whether a claim may give anything: idle workers ask often, and this locks nothing."""
+    with db.read() as connection:
+        return bool(connection.execute(_ANYTHING, {"its_id": worker_id}).scalar_one())
 
 
 def _held(

@@ -12,6 +12,7 @@ from server.queue.admission import admit, known_workers, refuse_if_none_could
 from server.queue.budgets import spent
 from server.queue.change import event_of, told
 from server.queue.holds import no_fit
+from server.queue.inputs import hold_uploads
 from server.queue.job import Job
 from server.queue.new_job import NewJob
 from server.queue.order import rank_behind
@@ -37,7 +38,8 @@ def create(
 
     The transaction must have the lock "admit".
     Returns  the job, and whether it was there before
-    Raises   Problem: idempotency_mismatch, no_worker_fits, and what admission refuses with
+    Raises   Problem: idempotency_mismatch, no_worker_fits, not_found for an input, and what
+             admission refuses with
     """
     earlier = _same_key(connection, new, now) or _same_retry(connection, new, now)
     if earlier is not None:
@@ -51,6 +53,9 @@ def create(
     live = [worker for worker in known if worker.state in LIVE]
     standing = standing_of(connection, tenant.id)
     admit(connection, settings, tenant, new, now, standing, live, free_disk)
+    # What a zero-retention job names is kept no longer for its sake.
+    until = now if new.zdr else now + settings.retention_seconds
+    hold_uploads(connection, tenant.id, new.inputs, until, now)
     state = _state(connection, tenant, new, now, live)
     if state["state"] == JobState.QUEUED.value and not standing.claimable:
         accounts.lift(connection, tenant.id, new.pool)

@@ -10,8 +10,9 @@ from sqlalchemy import Connection, func, insert, select
 
 from server.database.open import Database
 from server.database.tables import clips, jobs
-from server.queue import events
+from server.queue import events, tallies
 from server.queue.change import change, write
+from server.queue.counting import of_clip
 from server.queue.job import ClipRow, Job
 from server.queue.leaving import hand_back, leave
 from server.queue.rows import locked_where
@@ -128,6 +129,7 @@ class Held:
             told |= {"num_frames": clip.num_frames, "clips_completed": made, "progress": seen}
             told |= {"clips": job.clips, "artifacts": sorted(clip.artifacts)}
             events.append(connection, job.id, "clip.completed", told, now)
+            tallies.add(connection, of_clip(job, clip))
             return True
 
     def event(self, type: str, data: dict[str, Any]) -> int:

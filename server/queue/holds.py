@@ -68,7 +68,7 @@ def no_fit(job: Needs, live: Sequence[Worker]) -> str | None:
         return None
     if not live:
         return "No worker is running; start one with `vidgen worker`."
-    serving = [worker for worker in live if worker.serves(job)]
+    serving = [worker for worker in live if worker.serves(job.pool, job.tenant, job.model)]
     if not serving:
         return (
             f"None of the {len(live)} running workers serves pool {job.pool!r} with model "

@@ -19,6 +19,7 @@ from server.queue.admission import (
 )
 from server.queue.change import change, write
 from server.queue.holds import live_workers
+from server.queue.inputs import hold_uploads
 from server.queue.job import ClipRow, Job
 from server.queue.library import Filters, Page
 from server.queue.new_job import NewJob
@@ -63,7 +64,7 @@ class Jobs:
         """Write down a new job if there is room; return it, and whether it was there before.
 
         Raises  Problem: idempotency_mismatch, no_worker_fits, queue_full, quota_exceeded,
-                budget_exceeded, storage_full, not_found for the tenant
+                budget_exceeded, storage_full, not_found for the tenant or an input
         """
         free_disk = self._free_disk(self.settings)
         with self.db.write("admit") as connection:
@@ -171,13 +172,16 @@ class Jobs:
         tenant: str | None = None,
         *,
         seen: Job | None = None,
+        inputs: tuple[str, ...] = (),
     ) -> Job:
         """Change what a job asks while no worker has begun it.
 
         columns  of those that say what is asked, as they are in the table
         seen     the job as it was when the columns were decided
+        inputs   as of a new job
         Raises   Problem conflict when it was begun, has ended or was changed meanwhile; as for a
-                 new job when it asks for more than before and there is no room for that
+                 new job when it asks for more than before and there is no room for that, or an
+                 input is gone
         """
         assert columns.keys() <= _EDITABLE, columns.keys() - _EDITABLE
         with self.db.write("admit") as connection:
@@ -187,7 +191,10 @@ class Jobs:
             if seen is not None and (job.payload, job.options) != (seen.payload, seen.options):
                 raise Problem("conflict", f"{job.id} was changed meanwhile; look at it anew.")
             self._admit_more(connection, job, columns)
-            return write(connection, job, {**columns, "updated_at": self._clock()})
+            now = self._clock()
+            until = now + self.settings.retention_seconds
+            hold_uploads(connection, job.tenant, inputs, until, now)
+            return write(connection, job, {**columns, "updated_at": now})
 
     def annotate(
         self,

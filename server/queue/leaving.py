@@ -6,9 +6,10 @@ from typing import Any
 from sqlalchemy import Connection
 
 from server.problems import KINDS, Problem
-from server.queue import accounts
+from server.queue import accounts, tallies
 from server.queue.change import change
 from server.queue.job import Job
+from server.queue.tallies import Seen
 from server.states import JobState
 
 
@@ -53,6 +54,7 @@ def lost(
     connection: Connection, job: Job, now: float, price_per_gpu_hour: float, max_losses: int
 ) -> Job:
     """End the lease of a job whose worker has died or been silent for too long."""
+    tallies.add(connection, [Seen("lease_lost")])
     losses = job.losses + 1
     if job.stop is not None or losses < max_losses:
         return hand_back(connection, job, now, price_per_gpu_hour, losses=losses)

@@ -9,6 +9,7 @@ class NewJob:
     """A job to be created.
 
     payload             what is asked; None when cipher and secret hold it
+    inputs              ids of the uploads that it names, which are kept for as long as results are
     cipher, secret      of `sealed.seal`, for zero-retention jobs
     cost_seconds        predicted, middle of the interval, of all clips together
     device_bytes        lower bound of the device memory needed
@@ -32,6 +33,7 @@ class NewJob:
     payload: dict[str, Any] | None = None
     cipher: bytes | None = None
     secret: bytes | None = None
+    inputs: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
     decided: dict[str, Any] = field(default_factory=dict)
     loras: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from server.database.open import Database
 from server.database.tables import job_secrets
@@ -37,8 +37,15 @@ def payload_of(db: Database, job: Job) -> dict[str, Any]:
     if job.payload is not None:
         return job.payload
     with db.read() as connection:
-        chosen = select(job_secrets.c.key).where(job_secrets.c.job_id == job.id)
-        key = connection.execute(chosen).scalar_one_or_none()
+        return payload_in(connection, job)
+
+
+def payload_in(connection: Connection, job: Job) -> dict[str, Any]:
+    """Return what `payload_of` does, read in a transaction that is open."""
+    if job.payload is not None:
+        return job.payload
+    chosen = select(job_secrets.c.key).where(job_secrets.c.job_id == job.id)
+    key = connection.execute(chosen).scalar_one_or_none()
     if job.cipher is None or key is None:
         raise Problem("gone", f"What {job.id} asked was deleted, as zero retention promises.")
     return open_sealed(job.cipher, key)

@@ -58,21 +58,24 @@ class Worker:
         """Return the memory that its next job can have: while one runs, all counts as coming."""
         return self.free_bytes if self.state == "idle" else self.total_bytes
 
-    def serves(self, job: Needs) -> bool:
-        """Whether it takes jobs of this pool, tenant and model."""
+    def serves(self, pool: str, tenant: str, model: str) -> bool:
+        """Whether it takes jobs of a pool, tenant and model."""
         return (
-            job.pool == self.pool
-            and (self.tenants is None or job.tenant in self.tenants)
-            and (self.models is None or job.model in self.models)
+            pool == self.pool
+            and (self.tenants is None or tenant in self.tenants)
+            and (self.models is None or model in self.models)
         )
 
     def could_fit(self, job: Needs) -> bool:
         """Whether it takes such jobs and its device is large enough."""
-        return self.serves(job) and job.device_bytes <= self.total_bytes
+        return self._takes(job) and job.device_bytes <= self.total_bytes
 
     def fits(self, job: Needs) -> bool:
         """Whether it takes such jobs and its next job can have enough memory."""
-        return self.serves(job) and job.device_bytes <= self.usable_bytes
+        return self._takes(job) and job.device_bytes <= self.usable_bytes
+
+    def _takes(self, job: Needs) -> bool:
+        return self.serves(job.pool, job.tenant, job.model)
 
     @staticmethod
     def of(row: Row[Any]) -> "Worker":

@@ -3,21 +3,6 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-_TYPES = {
-    "mp4": "video/mp4",
-    "m4s": "video/iso.segment",
-    "mov": "video/quicktime",
-    "webm": "video/webm",
-    "mkv": "video/x-matroska",
-    "gif": "image/gif",
-    "png": "image/png",
-    "jpg": "image/jpeg",
-    "webp": "image/webp",
-    "json": "application/json",
-    "m3u8": "application/vnd.apple.mpegurl",
-    "zip": "application/zip",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
@@ -36,8 +21,3 @@ class FileFacts:
     def as_dict(self) -> dict[str, Any]:
         """Return the facts JSON-ready, as a job's artifacts hold them."""
         return asdict(self)
-
-
-def media_type_of(name: str) -> str:
-    """Return the type that a file's suffix stands for; octets for any that is not ours."""
-    return _TYPES.get(name.rpartition(".")[2].lower(), "application/octet-stream")

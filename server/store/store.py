@@ -8,8 +8,9 @@ from pathlib import Path
 import obstore
 from obstore.store import ObjectStore
 
+from server.media_types import media_type_of
 from server.problems import Problem
-from server.store.facts import FileFacts, media_type_of
+from server.store.facts import FileFacts
 from server.store.hashing import PIECE, measure, pieces
 from server.store.keys import check_key, check_prefix
 from server.store.trouble import damaged, told

@@ -16,10 +16,6 @@ def bring(payload: dict[str, Any], db: Database, store: Store, place: Workplace)
     Raises  Problem input_fetch_failed, storage_full, storage_failed
     """
     made = bring_inputs(payload, db, store, Path())
-    if "extension" in payload:
-        video = {"request": {"video": payload["extension"]["video"]}}
-        path = bring_inputs(video, db, store, Path())["request"]["video"]
-        made["extension"] = {**payload["extension"], "video": path}
     if "takes" in payload:
         folder = place.of_other(payload["takes"]["job"])
         made["takes"] = {**payload["takes"], "folder": None if folder is None else str(folder)}

@@ -7,6 +7,7 @@ from typing import Any
 from chaining.extend import Original, open_original
 from chaining.lengths import Lengths
 from chaining.story import Story, parse_story
+from server.inputs.names import model_of
 from vidgen.media import save_image
 from vidgen.models import resolve
 
@@ -34,7 +35,7 @@ def continued(new: Story, video: Path, size: tuple[int, int]) -> Continued:
     first, *others = data["shots"]
     request = {**data.get("request", {}), "width": size[0], "height": size[1], "fit": "stretch"}
     request["fps"] = str(original.info.fps)
-    model = resolve(request.get("model", "toyworld"))
+    model = resolve(model_of(request))
     most = request.get("num_frames", model.recipe.num_frames)
     count = original.num_opening(Lengths.of(model.family, most))
     opening = {

@@ -121,5 +121,6 @@ class EngineRenderer:
 
     def close(self) -> None:
         """Let the weights go."""
-        self._engine = self._key = None
-        self.rest()
+        if self._engine is not None:
+            self._engine = self._key = None
+            self.rest()

@@ -38,7 +38,8 @@ from server.worker.stop import Left
 # Raised by hand when a workflow's steps change so that a recorded one could not be taken up.
 CHAIN_SCHEMA_VERSION = "vidgen-1"
 
-POLL_SECONDS = 0.1
+QUEUE_SECONDS = 0.2  # between two looks of DBOS at its queue: a look takes some 5 ms
+LISTEN_SECONDS = 0.1
 BEGIN_SECONDS = 120.0
 NOTED_SECONDS = 10.0
 _ENDED = (
@@ -88,7 +89,7 @@ class Steps:
             "use_listen_notify": False,
             "sys_db_pool_size": 5,
             # Nothing is sent to workflows; this is how long its thread takes to end.
-            "notification_listener_polling_interval_sec": POLL_SECONDS,
+            "notification_listener_polling_interval_sec": LISTEN_SECONDS,
             "log_level": "ERROR",
         }
         if self._database.get_backend_name() == "sqlite":
@@ -101,7 +102,7 @@ class Steps:
         DBOS(config=config)
         DBOS.listen_queues([self._queue])
         DBOS.launch()
-        DBOS.register_queue(self._queue, worker_concurrency=1, polling_interval_sec=POLL_SECONDS)
+        DBOS.register_queue(self._queue, worker_concurrency=1, polling_interval_sec=QUEUE_SECONDS)
 
     def run(self, job_id: str, run: int) -> None:
         """Begin or go on with a job, and return when its body has ended here.

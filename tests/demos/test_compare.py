@@ -123,10 +123,12 @@ def test_a_clip_that_is_gone_is_taken_out(
 ) -> None:
     """Also the last one, which leaves the address as it is."""
     page = open_page(fake_site)
-    page.evaluate("localStorage.setItem('vidgen.compare', '[\"video_0gone\"]')")
+    store = "import('/ui/web/store.js').then(store => store.%s)"
+    page.evaluate(store % "remember('compare', ['video_0gone'])")
     page.evaluate("location.hash = 'compare'")
     page.wait_for_selector("vidgen-compare >> text=Choose two to four clips")
+    assert page.evaluate(store % "remembered('compare')") == []
     page.evaluate(f"location.hash = 'compare/{three[0]},video_0gone'")
     page.wait_for_selector(f"vidgen-compare video[data-video='{three[0]}']")
-    assert page.evaluate("localStorage.getItem('vidgen.compare')") == f'["{three[0]}"]'
+    assert page.evaluate(store % "remembered('compare')") == [three[0]]
     assert page.faults == []

@@ -10,6 +10,8 @@ from tests.demos.site import Site, eventually
 
 pytestmark = pytest.mark.slow
 PROMPT = "a ball; steps=4"
+COST = """[...document.querySelectorAll("vidgen-range")].map(({ shadowRoot: { textContent } }) =>
+    [textContent.at(-1), +/^[0-9.]+ \\w+( – [0-9.]+ \\w+)?$/.test(textContent)])"""
 
 
 def ask(page: Any, prompt: str, **fields: str) -> None:
@@ -116,6 +118,10 @@ def test_an_adjustment_is_told_before_and_after(fake_site: Site, open_page: Any)
     page.wait_for_selector(".vg-preflight .vg-adjusted")
     assert "17 frames" in page.inner_text(".vg-preflight .vg-adjusted")
     page.wait_for_selector("vidgen-live .vg-chip.vg-adjusted")
+    assert page.evaluate(COST) == [["s", 1], ["B", 1], ["B", 1]]
+    box(page, "n").fill("3")
+    page.wait_for_selector(".vg-preflight dd >> text=in all")
+    assert page.evaluate(COST) == [["s", 1], ["B", 1], ["B", 1]]
     box(page, "seconds").fill("1000")
     page.wait_for_selector("#create-form .vg-problem")
     assert "600" in page.inner_text("#create-form .vg-problem")

@@ -1,6 +1,7 @@
 """The form: made from the request alone, and what it says is what is asked."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,21 @@ def test_a_request_survives_the_form() -> None:
 def test_what_is_no_number_is_left_to_the_server() -> None:
     values = dict(zip(entries(), shown(entries(), {}), strict=True)) | {"crf": "low"}
     assert given(entries(), [values[name] for name in entries()]) == {"crf": "low"}
+
+
+def test_the_disk_is_told_for_all_clips() -> None:
+    names = ("seconds", "device_bytes", "disk_bytes")
+    cost = {name: {"low": 1e3, "high": 2.5e3} for name in names}
+    plain = ("width", "height", "num_frames", "seconds", "fps", "tokens", "prompt_tokens",
+             "attention", "attention_backend", "fidelity")  # fmt: skip
+    found = dict.fromkeys(plain, 1)
+    card = preflight({**found, "adjustments": [], "warnings": [], "estimate": cost}, 3)
+    told = dict(re.findall(r"<dt>(\w+)</dt><dd>(.*?)</dd>", card))
+    ends = {name: re.findall(r'(?:low|high)="([^"]+)"', told[name]) for name in told}
+    assert ends["Disk"] == ["3000.0", "7500.0"]
+    assert told["Disk"].endswith(" in all")
+    assert ends["Memory"] == ["1000.0", "2500.0"]
+    assert told["Time"].endswith(" × 3")
 
 
 @cases(st.text("<>&\"'{}ab", min_size=1))

@@ -141,6 +141,13 @@ def test_a_server_with_keys_asks_each_person_for_one(tmp_path: Path) -> None:
     assert web.get("/ui/").status_code == 200
     assert web.get("/ui/api/queue").status_code == 200
     assert key not in web.get("/ui/config").text
+    assert web.get("/ui/logout").status_code == 404  # a link signs nobody out
+    assert web.get("/ui/").status_code == 200
+    answer = web.post("/ui/logout", headers={"origin": "https://evil.example"})
+    assert answer.status_code == 403
+    assert web.post("/ui/logout").headers["location"] == "/ui/login"
+    assert not web.cookies
+    assert web.get("/ui/api/queue").status_code == 401
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "::"])
@@ -167,8 +174,9 @@ def test_a_public_studio_needs_to_know_its_server(monkeypatch: pytest.MonkeyPatc
 def test_a_studio_alone_answers_only_under_this_machines_names() -> None:
     web = TestClient(studio_app("http://127.0.0.1:9", None), base_url="http://evil.example")
     assert web.get("/ui/").status_code == 403
-    web = TestClient(studio_app("http://127.0.0.1:9", None), base_url="http://127.0.0.1:7860")
-    assert web.get("/ui/").status_code == 200
+    for name in ("localhost", "[::1]", "127.0.0.1"):
+        web = TestClient(studio_app("http://127.0.0.1:9", None), base_url=f"http://{name}:7860")
+        assert web.get("/ui/").status_code == 200
     error = web.get("/ui/api/queue")
     assert error.status_code == 503
     assert "does not answer" in error.json()["error"]["message"]

@@ -38,6 +38,32 @@ def test_the_queue_is_changed_by_hand(fake_site: Site, open_page: Any) -> None:
         assert fake_site.ended(video)["state"] == "cancelled"
 
 
+def test_the_queue_is_paged_on(fake_site: Site, open_page: Any) -> None:
+    made = [fake_site.post("videos", {"prompt": f"held {k}", "hold": True})["id"] for k in range(5)]
+    page = open_page(fake_site)
+
+    def two(route: Any) -> None:
+        route.continue_(url=route.request.url.replace("limit=100", "limit=2"))
+
+    page.route("**/api/videos?limit=100&order=asc*", two)
+    page.evaluate("location.hash = 'queue'")
+    for count in (2, 4, 5):
+        page.wait_for_selector(f"#page-queue section >> nth=0 >> tr[data-job] >> nth={count - 1}")
+        rows = page.locator("#page-queue section >> nth=0 >> tr[data-job]")
+        assert rows.count() == count
+        more = page.locator("#page-queue >> text=Show more")
+        assert more.is_visible() == (count < 5)
+        if count < 5:
+            more.click()
+    found = {row.get_attribute("data-job") for row in rows.all()}
+    assert found == set(made)
+    page.wait_for_timeout(3000)  # the next look keeps what was asked for
+    assert rows.count() == 5
+    for video in made:
+        fake_site.post(f"videos/{video}/cancel", {})
+    assert page.faults == []
+
+
 def place(site: Site, video: str) -> int | None:
     """Return a job's place among those that wait."""
     found = site.get(f"videos/{video}")["queue_position"]
@@ -62,6 +88,51 @@ def test_the_library_finds_trashes_and_restores(fake_site: Site, open_page: Any)
     page.wait_for_selector(f'#page-library .vg-item[data-job="{one}"]')
     page.click("vidgen-detail >> text=Restore")
     eventually(lambda: fake_site.get(f"videos/{one}")["trashed_at"] is None, "not restored")
+
+
+def test_an_answer_that_comes_late_paints_over_nothing(fake_site: Site, open_page: Any) -> None:
+    one = fake_site.ended(fake_site.post("videos", {"prompt": "a walrus"})["id"])["id"]
+    two = fake_site.ended(fake_site.post("videos", {"prompt": "a weasel"})["id"])["id"]
+    page = open_page(fake_site, "library")
+    page.wait_for_selector(f'#page-library .vg-item[data-job="{two}"]')
+    hold(page, "api/videos?", "walrus")
+    page.fill('#page-library input[type="search"]', "walrus")
+    page.wait_for_function("window.held")
+    page.fill('#page-library input[type="search"]', "weasel")
+    page.wait_for_selector(f'#page-library .vg-item[data-job="{one}"]', state="detached")
+    let_go(page)
+    assert page.locator(f'#page-library .vg-item[data-job="{one}"]').count() == 0
+    assert page.locator(f'#page-library .vg-item[data-job="{two}"]').count() == 1
+    hold(page, "api/videos/estimate", 'seconds":3')
+    page.evaluate("location.hash = 'storyboard'")
+    page.fill("#page-storyboard .vg-shot textarea", "a long one")
+    page.fill("#page-storyboard .vg-shot .vg-two input >> nth=0", "3")
+    page.wait_for_function("window.held")
+    page.fill("#page-storyboard .vg-shot .vg-two input >> nth=0", "1")
+    page.wait_for_selector("#page-storyboard p >> text=/= 1.0. s/")
+    let_go(page)
+    assert page.is_visible("#page-storyboard p >> text=/= 1.0. s/")
+    assert page.faults == []
+
+
+def hold(page: Any, path: str, words: str) -> None:
+    """Have the page wait with one answer: of the call that says the words."""
+    page.evaluate(
+        """([path, words]) => { const own = window.fetch; window.held = false;
+        window.fetch = async (url, asked) => { const answer = await own(url, asked);
+          if (window.held || !url.includes(path)
+              || !(url + (asked?.body ?? "")).includes(words)) return answer;
+          window.held = true;
+          await new Promise((done) => (window.letGo = done));
+          return answer; }; }""",
+        [path, words],
+    )
+
+
+def let_go(page: Any) -> None:
+    """Let the answer come, and be drawn."""
+    page.evaluate("window.letGo()")
+    page.wait_for_timeout(500)
 
 
 def test_a_dropped_clip_gives_its_settings_back(

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.demos.site import ROOT, Site, eventually, free_port
-from tests.demos.test_create import ask, shown
+from tests.demos.test_create import ask, box, shown
 
 pytestmark = pytest.mark.slow
 PLAYS = "document.querySelector('vidgen-player video')?.currentTime > 0.05"
@@ -76,9 +76,7 @@ def test_each_person_signs_in_at_a_server_with_keys(new_page: Any, tmp_path: Pat
             page.fill("#key", "sk-vidgen-wrong")
             page.click("button")
             page.wait_for_selector("text=The server does not know this key.")
-            page.fill("#key", key)
-            page.click("button")
-            page.wait_for_selector("vidgen-strip .vg-fact")
+            sign_in(page, key)
             ask(page, "behind a key; steps=1")
             page.wait_for_function(PLAYS)
             page.click("vidgen-player >> text=Use this frame")  # fetched with the key of who asks
@@ -89,8 +87,24 @@ def test_each_person_signs_in_at_a_server_with_keys(new_page: Any, tmp_path: Pat
             told = {"Authorization": f"Bearer {key}"}
             found = httpx.get(f"{site.address}/v1/videos", headers=told).json()["data"]
             assert [video["prompt"] for video in found] == ["behind a key; steps=1"]
+            page.click("text=Sign out")
+            sign_in(page, keys(site, "create,read"))
+            page.wait_for_timeout(1000)
+            assert box(page, "prompt").input_value() == ""  # somebody else's draft
+            page.click("text=Sign out")
+            sign_in(page, key)
+            page.wait_for_selector("#create-said >> text=The form is as you left it.")
+            assert box(page, "prompt").input_value() == "behind a key; steps=1"
+            assert page.faults == []
     finally:
         site.stop()
+
+
+def sign_in(page: Any, key: str) -> None:
+    """Sign in at the page that asks for it."""
+    page.fill("#key", key)
+    page.click("button")
+    page.wait_for_selector("vidgen-strip .vg-fact")
 
 
 def keys(site: Site, scopes: str) -> str:

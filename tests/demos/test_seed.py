@@ -89,3 +89,45 @@ def test_a_frame_of_a_clip_begins_another(fake_site: Site, open_page: Any, tmp_p
     again = made(fake_site, page, "further; steps=1")
     assert again["request"]["image"] == f"job:{clip['id']}"
     assert page.faults == []
+
+
+def test_a_long_seed_keeps_all_its_digits(fake_site: Site, open_page: Any) -> None:
+    long = 2**62 + 1  # the nearest that a browser's numbers hold is 2**62
+    asked = {"prompt": "a long seed; steps=1", "seed": long}
+    clip = fake_site.ended(fake_site.post("videos", asked)["id"])
+    page = open_page(fake_site, f"library/{clip['id']}")
+    page.wait_for_selector(f"vidgen-detail .vg-chips >> text=seed {long}")
+    page.click("vidgen-detail >> text=Dense against top-k")
+    page.wait_for_function("location.hash.startsWith('#compare/')")
+    for video in page.evaluate("location.hash").split("/")[1].split(","):
+        assert fake_site.get(f"videos/{video}")["seed"] == long
+    page.evaluate("location.hash = 'storyboard'")
+    page.fill("#page-storyboard .vg-shot textarea", "a long seed; steps=1")
+    page.fill("#page-storyboard .vg-shot .vg-two input >> nth=1", str(long))
+    page.click(".vg-copy summary")
+    page.wait_for_selector(f".vg-copy code >> text={long} >> nth=2")
+    page.click("#render-board")
+    page.wait_for_selector("[data-card='0']")
+    board = page.evaluate("location.hash").split("/")[1]
+    assert fake_site.get(f"storyboards/{board}")["story"]["shots"][0]["seed"] == long
+    page.click("#page-storyboard >> text=Copy as a draft")
+    page.wait_for_selector("#render-board")
+    seed = page.input_value("#page-storyboard .vg-shot .vg-two input >> nth=1")
+    assert seed == str(long)
+    assert page.faults == []
+
+
+TEXTS = r"""[["9007199254740991", 9007199254740991], ["9007199254740993", "9007199254740993"],
+["-9223372036854775808", "-9223372036854775808"], ["0.12345678901234567890", 0.123456789012345678],
+["1e300", 1e300], ["\"9007199254740993\"", "9007199254740993"], ["no", null],
+["{\"a 9007199254740993\": [9007199254740993]}", {"a 9007199254740993": ["9007199254740993"]}],
+["\"\\\\\"", "\\"], ["\"a \\\" 9007199254740993, \"", "a \" 9007199254740993, "]]"""
+
+
+def test_only_what_a_browser_cannot_hold_becomes_text(fake_site: Site, open_page: Any) -> None:
+    page = open_page(fake_site)
+    wrong = page.evaluate(
+        f"""import('/ui/web/lib.js').then(({{ read }}) => {TEXTS}.filter(([text, wanted]) =>
+        JSON.stringify(read(text)) !== JSON.stringify(wanted)))"""
+    )
+    assert wrong == []

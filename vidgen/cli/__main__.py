@@ -1,7 +1,5 @@
 """`python -m vidgen.cli`, the same program as `vidgen`."""
 
-import sys
+from vidgen.cli.entry import entry
 
-from vidgen.cli.main import main
-
-sys.exit(main())
+entry()

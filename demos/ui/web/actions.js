@@ -1,6 +1,8 @@
 /* Actions: what can be done with a job that has ended, the same everywhere it is shown. */
-import { act, api, ask, button, content, copy, h, post, remember, remembered, tell } from "./lib.js";
+import { act, api, ask, button, content, copy, h, post, tell } from "./lib.js";
+import { remember, remembered } from "./store.js";
 import { go } from "./routing.js";
+import { draft, keepDraft } from "./story_draft.js";
 
 /** Ask for something new of a job's request: other fields over it. */
 export function again(video, fields) {
@@ -45,11 +47,11 @@ function compareWith(video) {
 }
 
 function toStoryboard(video) {
-  const draft = remembered("board.new", []).filter((shot) => shot.prompt);
+  const shots = draft().filter((shot) => shot.prompt);
   for (const prompt of (video.prompt ?? "").split("\n")) {
-    draft.push({ prompt, seconds: Math.min(10, Number(video.seconds) / video.clips || 1), seed: null });
+    shots.push({ prompt, seconds: Math.min(10, Number(video.seconds) / video.clips || 1), seed: null });
   }
-  remember("board.new", draft);
+  keepDraft(shots);
   remember("board.open", null);
   go("storyboard");
 }

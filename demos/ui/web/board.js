@@ -1,8 +1,10 @@
 /* Storyboard: a long video told card by card; a card is made anew without losing the others. */
-import { BUSY, ENDED, act, api, button, content, h, poll, post, remember, remembered, seconds, stateOf } from "./lib.js";
+import { BUSY, ENDED, act, api, button, counted, h, number, poll, post, seconds, stateOf } from "./lib.js";
+import { remember, remembered } from "./store.js";
 import { driftStrip } from "./drift.js";
 import { growing } from "./growing.js";
 import { go, onPage } from "./routing.js";
+import { blank, draft, keepDraft, known, replaceDraft, write, written } from "./story_draft.js";
 import { storyForm } from "./story_form.js";
 import { etaOf } from "./live.js";
 import { familyOf, takeOf, takesOf, takeTree } from "./takes.js";
@@ -15,6 +17,7 @@ class Board extends HTMLElement {
     this.schema = JSON.parse(this.getAttribute("schema"));
     this.limits = JSON.parse(this.getAttribute("limits"));
     this.settings = remembered("board.settings", {});
+    this.turn = 0;
     this.chosen = h("select", { "aria-label": "Storyboard", change: () => this.choose(this.chosen.value) });
     this.cards = h("ol", { class: "vg-cards" });
     this.foot = h("div", { class: "vg-story-foot" });
@@ -23,7 +26,7 @@ class Board extends HTMLElement {
     this.more = h("div", { class: "vg-more" });
     this.replaceChildren(
       h("div", { class: "vg-bar" }, h("h1", {}, "Storyboard"), this.chosen,
-        button("New", () => { remember("board.new", [blank()]); this.choose(""); })),
+        button("New", () => this.begin([blank()]))),
       this.cards, this.foot, this.said, this.film, this.more);
     onPage("storyboard", (id) => this.enter(id));
     this.wake = poll(this, () => this.look());
@@ -33,6 +36,11 @@ class Board extends HTMLElement {
     remember("board.open", id || null);
     if (location.hash === `#storyboard${id ? `/${id}` : ""}`) this.enter(id);
     else go("storyboard", id);
+  }
+
+  /** Go on with other shots as the draft. */
+  async begin(shots) {
+    if (await replaceDraft(shots)) this.choose("");
   }
 
   enter(id) {
@@ -47,21 +55,22 @@ class Board extends HTMLElement {
   }
 
   async list() {
+    const { current } = this;
     const found = await api("storyboards?limit=30").catch(() => ({ data: [] }));
+    if (this.current !== current) return; // another one was chosen meanwhile
     const names = found.data.map((board) => [board.id, (board.title || board.story.shots[0].prompt).slice(0, 48)]);
-    if (this.current && !names.some(([id]) => id === this.current)) names.unshift([this.current, "An earlier take"]);
-    this.chosen.replaceChildren(...[["", "Draft"], ...names].map(([value, text]) => h("option", { value, selected: value === (this.current ?? "") }, text)));
+    if (current && !names.some(([id]) => id === current)) names.unshift([current, "An earlier take"]);
+    this.chosen.replaceChildren(...[["", "Draft"], ...names].map(([value, text]) => h("option", { value, selected: value === (current ?? "") }, text)));
   }
 
   // A draft: cards that only this browser knows
   draft() {
-    this.shots = remembered("board.new", []);
-    if (!this.shots.length) this.shots = [blank()];
+    this.shots = draft();
     this.draw();
   }
 
   save() {
-    remember("board.new", this.shots);
+    keepDraft(this.shots);
     remember("board.settings", this.settings);
     clearTimeout(this.timer);
     this.timer = setTimeout(() => { this.estimate(); this.copy.refresh(); }, 500);
@@ -103,7 +112,6 @@ class Board extends HTMLElement {
       else shot[name] = value;
       changed();
     };
-    const number = (text) => (text === "" ? null : Number(text));
     const follows = this.schema.$defs.Shot.properties.transition.anyOf[0].enum;
     return [
       h("label", { for: `prompt-${k}` }, "What it shows"),
@@ -123,35 +131,44 @@ class Board extends HTMLElement {
   }
 
   async estimate() {
-    if (this.current || !this.shots.every((shot) => shot.prompt)) return (this.said.textContent = this.current ? this.said.textContent : "Write what each shot shows.");
+    if (this.current) return;
+    const turn = (this.turn += 1);
+    const said = this.shots.every((shot) => shot.prompt) ? await this.cost() : "Write what each shot shows.";
+    if (turn === this.turn && !this.current) this.said.textContent = said; // else a later answer stands there
+  }
+
+  /** Return in words what the draft becomes and takes. */
+  async cost() {
     try {
       const found = await api("videos/estimate", { method: "POST", data: { story: this.story() } });
       const cost = found.estimate.seconds;
       const notes = found.adjustments.map((item) => `${item.field}: ${item.asked} → ${item.used}, ${item.why}`);
-      this.said.textContent = `${found.num_clips} clips, ${found.num_frames} frames = ${found.seconds.toFixed(2)} s; takes ${seconds(cost.low)} to ${seconds(cost.high)}. ${notes.join("; ")}`;
+      return `${counted(found.num_clips, "clip")}, ${found.num_frames} frames = ${found.seconds.toFixed(2)} s; takes ${seconds(cost.low)} to ${seconds(cost.high)}. ${notes.join("; ")}`;
     } catch (error) {
-      this.said.textContent = error.message;
+      return error.message;
     }
-    return null;
   }
 
   async render() {
+    const shots = structuredClone(this.shots);
     const made = await post("storyboards", this.story());
+    known(shots);
     this.choose(made.id);
   }
 
   // A storyboard of the server
   async look() {
-    if (!this.current) return 3000;
+    const { current } = this;
+    if (!current) return 3000;
     let board;
     try {
-      board = await api(`storyboards/${this.current}`);
+      board = await api(`storyboards/${current}`);
     } catch (error) {
-      if (error.status === 404 || error.status === 410) this.choose("");
+      if (this.current === current && (error.status === 404 || error.status === 410)) this.choose("");
       throw error;
     }
+    if (this.current !== current) return 0;
     const { video } = board;
-    this.board = board;
     this.said.textContent = [stateOf(video), etaOf(video), video.error?.message].filter(Boolean).join(" · ");
     const form = JSON.stringify([board.id, video.state, board.cards.map((card) => card.state)]);
     if (form !== this.shown && !this.cards.contains(document.activeElement?.closest("textarea, input"))) {
@@ -168,30 +185,36 @@ class Board extends HTMLElement {
     this.cards.replaceChildren(...board.cards.map((card) => this.card(board, card, family)));
     const ended = ENDED.includes(board.video.state);
     this.foot.replaceChildren(h("div", { class: "vg-row" },
-      board.stale.length > 0 && button(`Render ${board.stale.length} stale cards`, (event) => act(event.currentTarget, async () =>
+      board.stale.length > 0 && button(`Render ${counted(board.stale.length, "stale card")}`, (event) => act(event.currentTarget, async () =>
         this.choose((await post(`storyboards/${board.id}/render`)).id)), { class: "vg-button vg-main", disabled: !ended }),
       !ended && button("Stop and keep", (event) => act(event.currentTarget, () => post(`videos/${board.video.id}/cancel`))),
       ended && board.video.state !== "completed" && button("Go on", (event) => act(event.currentTarget, () => post(`videos/${board.video.id}/resume`))),
       board.parent && button("Earlier take", () => this.choose(board.parent)),
-      button("Copy as a draft", () => {
-        remember("board.new", board.cards.map(({ prompt, seconds: long, seed, transition }) => ({ prompt, seconds: long, seed, transition })));
-        this.choose("");
-      })));
+      button("Copy as a draft", () => this.begin(board.cards.map((card) => ({ seed: card.seed, ...written(board.id, card) }))))));
     this.more.replaceChildren(copyAs(() => board.story));
   }
 
   card(board, card, family) {
-    const shot = { prompt: card.prompt, seconds: card.seconds, transition: card.transition };
+    const shot = written(board.id, card);
+    const changed = h("p", { class: "vg-quiet" }, "Changed: re-roll it to have it made so.");
+    const changes = () => Object.fromEntries(Object.entries(shot).filter(([name, value]) => value !== undefined && value !== null && value !== card[name]));
+    const keep = () => {
+      changed.hidden = !Object.keys(changes()).length;
+      write(board.id, card.index, changed.hidden ? null : shot);
+    };
+    changed.hidden = !Object.keys(changes()).length;
     const state = { made: "completed", making: "running", waiting: "queued", failed: "failed", stale: "stale" }[card.state];
     const reroll = async (rest) => {
-      const changes = Object.fromEntries(Object.entries(shot).filter(([name, value]) => value !== undefined && value !== null && value !== card[name]));
-      this.choose((await post(`storyboards/${board.id}/cards/${card.index}/reroll`, { ...changes, rest })).id);
+      const made = await post(`storyboards/${board.id}/cards/${card.index}/reroll`, { ...changes(), rest });
+      write(board.id, card.index, null);
+      this.choose(made.id);
     };
     const ended = ENDED.includes(board.video.state);
     return h("li", { class: `vg-card vg-shot${card.state === "stale" ? " vg-isstale" : ""}`, "data-card": String(card.index), "data-state": card.state },
       h("div", { class: "vg-row vg-between" }, h("b", {}, `Shot ${card.index + 1}`), h("span", { class: `vg-badge vg-${state}` }, card.state)),
       this.pictures(card, family),
-      ...this.fields(shot, card.index, () => {}).map((part, k) => (k === 2 ? withSeed(part, card) : part)),
+      ...this.fields(shot, card.index, keep).map((part, k) => (k === 2 ? withSeed(part, card) : part)),
+      changed,
       h("div", { class: "vg-row" },
         button("Re-roll", (event) => act(event.currentTarget, () => reroll("stale")), { disabled: !ended, title: "Make this card anew; later cards stay and become stale" }),
         button("Re-roll this and the rest", (event) => act(event.currentTarget, () => reroll("render")), { disabled: !ended, title: "Make this card and all later ones anew" })));
@@ -245,8 +268,6 @@ class Board extends HTMLElement {
     }, 30);
   }
 }
-
-const blank = () => ({ prompt: "", seconds: 1 });
 
 function withSeed(part, card) {
   const box = part.querySelectorAll("input")[1];

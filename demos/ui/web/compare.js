@@ -1,5 +1,6 @@
 /* Compare: two to four clips on one clock, side by side, wiped or subtracted; measured, judged blind, taken along. */
-import { ENDED, act, api, badge, button, content, h, make, poll, rateOf, remember, remembered, save, seconds, sharedFrames, stateOf, tell, titleOf } from "./lib.js";
+import { ENDED, act, api, badge, button, content, h, make, poll, rateOf, save, seconds, sharedFrames, stateOf, tell, titleOf } from "./lib.js";
+import { remember, remembered } from "./store.js";
 import { Clock } from "./clock.js";
 import { denseAgainstTopK } from "./actions.js";
 import { apart, differing } from "./differ.js";

@@ -4,15 +4,18 @@ import { h, make } from "./lib.js";
 /** Return a fold with the ways to ask for a story elsewhere; `story` returns it as it is now. */
 export function copyAs(story) {
   const inside = h("div");
+  let turn = 0;
+  const put = (mine, ...parts) => mine === turn && inside.replaceChildren(...parts);
   const show = async () => {
     if (!fold.open) return;
+    const mine = (turn += 1);
     try {
       const asked = story();
       const { snippets } = await (await make("snippets", { story: asked })).json();
-      inside.replaceChildren(...snippets.map(([name, text]) => snippet(name, text)),
+      put(mine, ...snippets.map(([name, text]) => snippet(name, text)),
         asked.seed === undefined ? h("p", { class: "vg-quiet" }, "No seed is set: each run draws its own.") : "");
     } catch (error) {
-      inside.replaceChildren(h("p", { class: "vg-quiet" }, error.message));
+      put(mine, h("p", { class: "vg-quiet" }, error.message));
     }
   };
   const fold = h("details", { class: "vg-card vg-copy", toggle: show }, h("summary", {}, "Copy as CLI / curl / Python"), inside);

@@ -4,7 +4,7 @@ import { plot } from "./plot.js";
 
 // The judged signals, in the order of the report; their limits come with the page.
 const SIGNALS = [["gain", "Brightness"], ["spread", "Contrast"], ["chroma", "Colourfulness"], ["hue", "Hue"], ["blur", "Blur"], ["flow", "Motion"]];
-const COLOURS = { pass: "#12a594", warn: "#d98e04", fail: "#d64035", inconclusive: "#7b859b" };
+const COLOURS = { pass: "var(--vg-good)", warn: "var(--vg-warn)", fail: "var(--vg-bad)", inconclusive: "var(--vg-soft)" };
 
 /** Return the strip; `limits` are of a change per clip, `seek` is called with the frame of a seam that is pressed. */
 export function driftStrip(drift, limits, seek) {

@@ -2,7 +2,7 @@
 import { act, button, h, make } from "./lib.js";
 import { plot } from "./plot.js";
 
-const COLOURS = ["#12a594", "#d98e04", "#6b7fe3"];
+const COLOURS = ["var(--vg-curve-1)", "var(--vg-curve-2)", "var(--vg-curve-3)"];
 const SAME = 100; // dB: what equal frames are given
 const known = new Map();
 

@@ -30,6 +30,23 @@ export class Refused extends Error {
   }
 }
 
+/** Read JSON, null where it is none; whole numbers that a browser cannot hold, as long seeds, stay texts. */
+export function read(text) {
+  const part = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g;
+  try {
+    return JSON.parse(text.replace(part, (found) => (/^-?\d+$/.test(found) && !Number.isSafeInteger(Number(found)) ? `"${found}"` : found)));
+  } catch {
+    return null;
+  }
+}
+
+/** Return the number that a text is, null for none; what is none, or too long for a browser, stays the server's to read. */
+export function number(text) {
+  if (text === "") return null;
+  const value = Number(text);
+  return !Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value)) ? text : value;
+}
+
 /** Call the API; return its JSON. A click's key makes a repeated call harmless. */
 export async function api(path, { method = "GET", data, body, click } = {}) {
   const headers = {};
@@ -47,7 +64,7 @@ export async function api(path, { method = "GET", data, body, click } = {}) {
     throw new Refused("The server does not answer; is it running?", 0);
   }
   if (answer.status === 401) throw new Refused("Sign in first: reload this page.", 401);
-  const found = await answer.json().catch(() => null);
+  const found = read(await answer.text().catch(() => ""));
   if (answer.ok) return found;
   throw new Refused(found?.error?.message ?? `The server answered ${answer.status}.`, answer.status);
 }
@@ -157,6 +174,8 @@ export function rateOf(video) {
 export const sharedFrames = (videos) =>
   Math.min(...videos.map((video) => Math.floor((video.num_frames / rateOf(video)) * rateOf(videos[0]) + 1e-6)));
 
+export const counted = (count, thing) => `${count} ${thing}${count === 1 ? "" : "s"}`;
+
 export function seconds(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   if (value < 10) return `${value.toFixed(1)} s`;
@@ -213,28 +232,14 @@ export const badge = (video) =>
 /** Return what a job is called: its title, or its first shot and how many follow. */
 export function titleOf(video) {
   const [first, ...shots] = (video.prompt ?? video.id).split("\n");
-  return video.title || (shots.length ? `${first} + ${shots.length} more shots` : first);
+  return video.title || (shots.length ? `${first} + ${counted(shots.length, "more shot")}` : first);
 }
 
-/** Return a remembered value; what a browser remembers are ids and drafts. */
-export function remembered(name, otherwise = null) {
-  try {
-    return JSON.parse(localStorage.getItem(`vidgen.${name}`)) ?? otherwise;
-  } catch {
-    return otherwise;
-  }
-}
-
-export function remember(name, value) {
-  try {
-    localStorage.setItem(`vidgen.${name}`, JSON.stringify(value));
-  } catch {
-    /* private windows may forbid it; nothing depends on it */
-  }
-}
+/** Ask whether to do what cannot be undone; return the answer. */
+export const sure = async (title, text, go) => (await ask(title, [], go, text)) !== null;
 
 /** Ask for some texts in a dialog; return them by name, null when it is closed. */
-export function ask(title, fields, go = "OK") {
+export function ask(title, fields, go = "OK", text = "") {
   return new Promise((resolve) => {
     const inputs = fields.map(({ name, label, value = "", type = "text", rows }) => [
       name,
@@ -257,12 +262,13 @@ export function ask(title, fields, go = "OK") {
           },
         },
         h("h2", {}, title),
+        text && h("p", {}, text),
         inputs.map(([name, input, label]) => [h("label", { for: `ask-${name}` }, label), input]),
         h(
           "div",
           { class: "vg-row" },
-          h("button", { class: "vg-button vg-main" }, go),
-          button("Cancel", () => dialog.close()),
+          h("button", { class: `vg-button ${fields.length ? "vg-main" : "vg-danger"}` }, go),
+          button("Cancel", () => dialog.close(), { autofocus: !fields.length }),
         ),
       ),
     );

@@ -11,6 +11,8 @@ class Library extends HTMLElement {
   connectedCallback() {
     this.items = [];
     this.more = false;
+    this.turn = 0;
+    this.answered = 0;
     this.grid = h("ul", { class: "vg-library" });
     this.empty = h("p", { class: "vg-card vg-quiet", hidden: true }, "Nothing here. Make a clip, or loosen the filters.");
     this.next = button("Show more", (event) => act(event.currentTarget, () => this.load(true)), { hidden: true });
@@ -62,7 +64,16 @@ class Library extends HTMLElement {
   async load(further = false) {
     const asked = this.query();
     if (further) asked.append("after", this.items.at(-1).id);
-    const found = await api(`videos?${asked}`);
+    const turn = (this.turn += 1);
+    try {
+      const found = await api(`videos?${asked}`);
+      if (turn === this.turn) this.take(found, further); // else something else is asked for by now
+    } finally {
+      this.answered = Math.max(this.answered, turn);
+    }
+  }
+
+  take(found, further) {
     this.items = further ? [...this.items, ...found.data] : found.data;
     this.more = found.has_more;
     this.draw();
@@ -70,7 +81,8 @@ class Library extends HTMLElement {
 
   /** Look for new ones while the reader is at the top of the list. */
   async fresh() {
-    if (this.items.length > PAGE || this.grid.contains(document.activeElement)) return;
+    const asks = this.answered < this.turn;
+    if (asks || this.items.length > PAGE || this.grid.contains(document.activeElement)) return;
     await this.load();
   }
 

@@ -1,5 +1,6 @@
 /* Live: the job that runs now or ran last, from its first step to the player. */
-import { BUSY, ENDED, act, api, button, content, h, poll, post, remember, remembered, seconds, stateOf, titleOf } from "./lib.js";
+import { BUSY, ENDED, act, api, button, content, h, poll, post, seconds, stateOf, titleOf } from "./lib.js";
+import { remember, remembered } from "./store.js";
 import { actionsOf, chipsOf } from "./actions.js";
 import { growing } from "./growing.js";
 import "./player.js";

@@ -1,4 +1,6 @@
 /* Main: brings the pages to life and follows the address. */
+import "./core.js";
+import "./range.js";
 import { here } from "./routing.js";
 import { copy } from "./lib.js";
 import "./strip.js";

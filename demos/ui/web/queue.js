@@ -4,13 +4,16 @@ import { etaOf } from "./live.js";
 import { follow } from "./actions.js";
 import { go } from "./routing.js";
 
+const PAGE = 100;
 const MOST_PLACED = 40;
 
 class Queue extends HTMLElement {
   connectedCallback() {
     this.places = new Map();
+    this.pages = 1;
     this.open = h("tbody");
     this.ended = h("tbody");
+    this.next = button("Show more", (event) => act(event.currentTarget, () => this.further()), { hidden: true });
     this.empty = h("p", { class: "vg-quiet" }, "Nothing waits and nothing runs.");
     const head = (names) => h("thead", {}, h("tr", {}, names.map((name) => h("th", { scope: "col" }, name))));
     this.replaceChildren(
@@ -21,7 +24,7 @@ class Queue extends HTMLElement {
       h("section", { class: "vg-card", "aria-label": "Waiting and running" },
         h("div", { class: "vg-scroll", tabindex: "0", role: "region", "aria-label": "Waiting and running jobs" },
           h("table", { class: "vg-table vg-jobs" }, head(["", "Clip", "State", "Size", "Order", "Actions"]), this.open)),
-        this.empty),
+        this.next, this.empty),
       h("section", { class: "vg-card", "aria-label": "Ended lately" },
         h("h2", {}, "Ended lately"),
         h("div", { class: "vg-scroll", tabindex: "0", role: "region", "aria-label": "Jobs that ended" },
@@ -32,22 +35,42 @@ class Queue extends HTMLElement {
 
   async look() {
     const states = (names) => names.map((name) => `state=${name}`).join("&");
-    const [open, ended] = await Promise.all([
-      api(`videos?limit=100&${states([...BUSY, ...WAITING])}`),
+    const [busy, waiting, ended] = await Promise.all([
+      api(`videos?limit=${PAGE}&${states(BUSY)}`),
+      this.waiting(states(WAITING)),
       api(`videos?limit=12&${states(ENDED)}`),
     ]);
-    await this.place(open.data);
+    const open = [...new Map([...waiting, ...busy.data].map((video) => [video.id, video])).values()]; // one may begin meanwhile
+    await this.place(open);
     const rank = (video) => (BUSY.includes(video.state) ? 0 : this.places.get(video.id)?.queue_position ?? 1e6);
-    const rows = open.data.sort((a, b) => rank(a) - rank(b) || a.created_at - b.created_at);
+    const rows = open.sort((a, b) => rank(a) - rank(b) || a.created_at - b.created_at);
     this.fill(this.open, rows, (video, k) => this.row(video, rows, k));
     this.fill(this.ended, ended.data, (video) => this.end(video));
     this.empty.hidden = rows.length > 0;
     return rows.length ? 1500 : 3000;
   }
 
+  /** Return the pages that are shown of those that wait, the oldest first. */
+  async waiting(query) {
+    const found = [];
+    let more = true;
+    for (let k = 0; more && k < this.pages; k++) {
+      const page = await api(`videos?limit=${PAGE}&order=asc&${query}${k ? `&after=${found.at(-1).id}` : ""}`);
+      found.push(...page.data);
+      more = page.has_more;
+    }
+    this.next.hidden = !more;
+    return found;
+  }
+
+  async further() {
+    this.pages += 1;
+    await this.look();
+  }
+
   /** Places are asked for anew when the queue has changed. */
   async place(videos) {
-    const waiting = videos.filter((video) => ["queued", "interrupted"].includes(video.state)).slice(-MOST_PLACED);
+    const waiting = videos.filter((video) => ["queued", "interrupted"].includes(video.state)).slice(0, MOST_PLACED);
     const form = JSON.stringify(videos.map((video) => [video.id, video.state, video.updated_at]));
     if (form !== this.form) {
       const found = await Promise.all(waiting.map((video) => api(`videos/${video.id}`).catch(() => null)));

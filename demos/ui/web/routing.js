@@ -1,11 +1,11 @@
 /* Routing: the page and what is open on it stand in the address, as #page/id. */
 
-export const PAGES = ["create", "storyboard", "queue", "library", "compare", "system"];
+import { pages } from "./told.js";
 
 /** Return where the address leads. */
 export function here() {
   const [page, ...rest] = decoded(location.hash.slice(1)).split("/");
-  return { page: PAGES.includes(page) ? page : "create", item: rest.join("/") };
+  return { page: pages.includes(page) ? page : pages[0], item: rest.join("/") };
 }
 
 function decoded(text) {

@@ -1,5 +1,5 @@
 /* Seed: draw one, or keep one from clip to clip. */
-import { button, h, tell } from "./lib.js";
+import { button, h } from "./lib.js";
 
 /**
  * <vidgen-seed>: beside the form's field of that name. A seed that was typed, filled in or kept stays
@@ -55,9 +55,7 @@ class Seed extends HTMLElement {
   toggle() {
     this.look();
     if (this.kept) return this.put("", false);
-    const found = this.shown;
-    if (!this.seen && found !== null && !Number.isSafeInteger(found)) return tell("A browser cannot hold this clip's seed exactly; type it.", true);
-    return this.put(this.seen || String(found ?? window.vidgen.seed()), true);
+    return this.put(this.seen || String(this.shown ?? window.vidgen.seed()), true);
   }
 
   /** A clip was asked for with what the field holds. */

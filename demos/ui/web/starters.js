@@ -1,5 +1,6 @@
 /* Starters: ways to begin; each fills the form or the storyboard, and any clip of ours does too. */
-import { act, h, remember, upload } from "./lib.js";
+import { act, h, upload } from "./lib.js";
+import { replaceDraft } from "./story_draft.js";
 import { go } from "./routing.js";
 import { zone } from "./drop.js";
 
@@ -27,10 +28,8 @@ const CARDS = [
     fill({ prompt: "a big red ball moves quickly left over the sand", seed: 7, num_inference_steps: 12 },
       "Press Generate.")],
   ["From a picture", "The clip begins with a picture that you can change.", fromImage],
-  ["A story of four shots", "Four shots on the storyboard, with its drift measured.", () => {
-    remember("board.new", STORY);
-    remember("board.open", null);
-    go("storyboard");
+  ["A story of four shots", "Four shots on the storyboard, with its drift measured.", async () => {
+    if (await replaceDraft(STORY)) go("storyboard");
   }],
 ];
 

@@ -1,5 +1,5 @@
 /* Story form: the settings of a story, made from what the server's side declares about it. */
-import { h } from "./lib.js";
+import { h, number } from "./lib.js";
 
 const EVERY_CLIP = [["model", "Model"], ["num_frames", "Frames of a clip"], ["num_inference_steps", "Steps"], ["guidance_scale", "Guidance"], ["size", "Size"]];
 
@@ -49,5 +49,3 @@ function input(schema, raw, value, put) {
   return h("input", { type: "text", value: value ?? "", placeholder: part.default === null || part.default === undefined ? "" : `default: ${part.default}`,
     change: (event) => put(number(event.target.value.trim())) });
 }
-
-const number = (text) => (text === "" ? null : Number.isNaN(Number(text)) ? text : Number(text));

@@ -1,5 +1,6 @@
 /* Strip: the device, the queue, the running job and the disk, on every page. */
 import { BUSY, api, bytes, h, poll, seconds } from "./lib.js";
+import { who } from "./store.js";
 
 class Strip extends HTMLElement {
   connectedCallback() {
@@ -16,7 +17,7 @@ class Strip extends HTMLElement {
     }
     const busy = BUSY.some((state) => queue.states[state] > 0);
     const running = busy ? await this.running() : null;
-    this.draw([...deviceOf(queue), queueOf(queue), running, diskOf(queue)]);
+    this.draw([...deviceOf(queue), queueOf(queue), running, diskOf(queue), signOut()]);
     return busy ? 1500 : 2500;
   }
 
@@ -34,9 +35,10 @@ class Strip extends HTMLElement {
     const text = parts.map((part) => part?.outerHTML ?? "").join("");
     if (text === this.text) return;
     this.text = text;
-    const at = [...this.children].indexOf(document.activeElement);
+    const pressed = () => [...this.querySelectorAll("a, button")];
+    const at = pressed().indexOf(document.activeElement);
     this.replaceChildren(...parts.filter(Boolean));
-    this.children[at]?.focus();
+    pressed()[at]?.focus();
   }
 }
 
@@ -58,6 +60,10 @@ function queueOf(queue) {
 function diskOf(queue) {
   if (queue.disk_free_bytes === null || queue.disk_free_bytes === undefined) return null;
   return h("span", { class: "vg-fact" }, `${bytes(queue.disk_free_bytes)} disk free`);
+}
+
+function signOut() {
+  return who() ? h("form", { method: "post", action: "/ui/logout" }, h("button", { class: "vg-out" }, "Sign out")) : null;
 }
 
 customElements.define("vidgen-strip", Strip);

@@ -1,5 +1,6 @@
 /* System: what is installed, who works, and how the server is. */
 import { ago, api, bytes, h, poll } from "./lib.js";
+import { server } from "./told.js";
 
 class System extends HTMLElement {
   connectedCallback() {
@@ -15,7 +16,6 @@ class System extends HTMLElement {
   async look() {
     const [health, queue, workers] = await Promise.all([api("health"), api("queue"), api("workers").catch(() => null)]);
     await this.list();
-    const server = this.getAttribute("server");
     this.state.replaceChildren(
       facts("Server", [
         ["State", health.status], ["Version", health.version], ["Workers", String(health.workers ?? 0)],

@@ -1,5 +1,6 @@
 /* Vote: which of two clips is better, asked without saying which is which. */
-import { button, content, h, rateOf, remember, remembered, sharedFrames } from "./lib.js";
+import { button, content, h, rateOf, sharedFrames } from "./lib.js";
+import { remember, remembered } from "./store.js";
 import { Clock } from "./clock.js";
 import { apart } from "./differ.js";
 

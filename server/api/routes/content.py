@@ -12,9 +12,10 @@ from server.api.auth import Reader
 from server.api.docs import errors
 from server.api.playing import opening, partial, playlist, segment
 from server.api.services import Services, ServicesOf, check_id
-from server.api.serving import MEDIA_TYPES, Stored, bytes_said, serve
+from server.api.serving import Stored, bytes_said, serve
 from server.api.watch import newest
 from server.keeping import shred
+from server.media_types import MEDIA_TYPES
 from server.problems import Problem
 from server.queue.job import Job
 from server.states import TERMINAL, JobState
@@ -26,7 +27,7 @@ _VARIANT = Query(
     "clip-<number in the order of making>, or preview while it is made.",
 )
 _REFUSED = errors(404, 409, 410, 416)
-_SAID = {**bytes_said(*sorted(set(MEDIA_TYPES.values()))), **_REFUSED}
+_SAID = {**bytes_said(), **_REFUSED}
 
 
 @router.get("/content", operation_id="getContent", responses=_SAID, response_class=Response)
@@ -49,7 +50,7 @@ async def content(
         _refuse_gone(job)
         pieces = partial(services.database, services.store, services.watch, services.jobs, job)
         headers = {"Content-Disposition": f'inline; filename="{job.id}.mp4"'}
-        return StreamingResponse(pieces, media_type="video/mp4", headers=headers)
+        return StreamingResponse(pieces, media_type=MEDIA_TYPES["mp4"], headers=headers)
     return await run_in_threadpool(_file, request, services, job, variant)
 
 
@@ -164,14 +165,14 @@ def clips(video_id: str, services: ServicesOf, caller: Reader) -> dict[str, Any]
 
 
 @router.get("/stream.m3u8", operation_id="getPlaylist", response_class=Response,
-            responses={200: {"content": {"application/vnd.apple.mpegurl": {}}},
+            responses={200: {"content": {MEDIA_TYPES["m3u8"]: {}}},
                        **errors(404, 409, 410)})  # fmt: skip
 def stream(video_id: str, services: ServicesOf, caller: Reader) -> Response:
     """The HLS playlist of a video; it grows by each clip and is closed when all are made."""
     job = services.jobs.get(check_id(video_id), caller.tenant)
     _refuse_gone(job)
     text = playlist(job, services.jobs.clips(job.id))
-    return Response(text, media_type="application/vnd.apple.mpegurl")
+    return Response(text, media_type=MEDIA_TYPES["m3u8"])
 
 
 @router.get("/stream/init.mp4", operation_id="getStreamStart", response_class=Response,

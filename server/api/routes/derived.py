@@ -6,6 +6,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse
 
 from server.api.answers import show
+from server.api.asking import asking
 from server.api.auth import Creator, needs
 from server.api.bodies import body_hash
 from server.api.deriving import STORY_PARTS, edit, extension, fork
@@ -14,7 +15,7 @@ from server.api.fields import Asked, refuse_unknown, request_names, sort_fields,
 from server.api.making import changed
 from server.api.routes.videos import BodyOf
 from server.api.services import ServicesOf, check_id
-from server.api.submit import IDEMPOTENCY_KEY, Origin, Ticket, submit
+from server.api.submit import IDEMPOTENCY_KEY, Origin, Ticket
 from server.api.video import Video
 from server.problems import Problem
 
@@ -37,11 +38,11 @@ def remix(
     asked = sort_fields(fields)
     if "prompt" not in asked.request and asked.story is None:
         raise Problem("invalid_request", "prompt is missing.", param="prompt")
-    planned = changed(services, caller, job, asked)
-    made, replayed = submit(
-        services, caller, planned, asked.options, ticket,
-        body_hash({**fields, "remix": job.id}), Origin(job.id, "remix"),
-    )  # fmt: skip
+    digest = body_hash({**fields, "remix": job.id})
+    with asking(services, caller) as ask:
+        planned = changed(ask.services, caller, job, asked)
+        origin = Origin(job.id, "remix")
+        made, replayed = ask.submit(planned, asked.options, ticket, digest, origin)
     return show(services, made, replayed=replayed)
 
 
@@ -59,8 +60,9 @@ def edits(request: Request, services: ServicesOf, caller: Creator, fields: BodyO
     asked = sort_fields(fields)
     if asked.story is not None:
         raise Problem("invalid_request", "An edit is of one clip; leave story out.", param="story")
-    planned, origin = edit(services, caller, asked)
-    made, replayed = submit(services, caller, planned, asked.options, ticket, digest, origin)
+    with asking(services, caller) as ask:
+        planned, origin = edit(ask.services, caller, asked)
+        made, replayed = ask.submit(planned, asked.options, ticket, digest, origin)
     return show(services, made, replayed=replayed)
 
 
@@ -79,8 +81,9 @@ def extensions(
     digest = body_hash({**fields, "route": "extensions"})
     given, options = take_options(fields)
     refuse_unknown(given, (*request_names(), *STORY_PARTS))
-    planned, origin = extension(services, caller, given, options)
-    made, replayed = submit(services, caller, planned, options, ticket, digest, origin)
+    with asking(services, caller) as ask:
+        planned, origin = extension(ask.services, caller, given, options)
+        made, replayed = ask.submit(planned, options, ticket, digest, origin)
     return show(services, made, replayed=replayed)
 
 
@@ -100,11 +103,11 @@ def fork_video(
     rest = dict(fields)
     from_clip = _from_clip(rest.pop("from_clip", None))
     asked: Asked = sort_fields(rest)
-    planned = fork(services, caller, job, asked, from_clip)
-    made, replayed = submit(
-        services, caller, planned, asked.options, ticket,
-        body_hash({**fields, "fork": job.id}), Origin(job.id, "fork"),
-    )  # fmt: skip
+    digest = body_hash({**fields, "fork": job.id})
+    with asking(services, caller) as ask:
+        planned = fork(ask.services, caller, job, asked, from_clip)
+        origin = Origin(job.id, "fork")
+        made, replayed = ask.submit(planned, asked.options, ticket, digest, origin)
     return show(services, made, replayed=replayed)
 
 

@@ -63,7 +63,11 @@ def _has_room(services: Services) -> bool:
 
 @router.get("/healthz", operation_id="getHealth", responses=_NOT)
 def health(services: ServicesOf) -> JSONResponse:
-    """Say how the server is: READY, BUSY (all workers work), NO_WORKER, DRAINING or UNHEALTHY."""
+    """Say how the server is.
+
+    READY: a worker is free; BUSY: all work; STARTING: all load still; NO_WORKER; DRAINING: it is
+    about to end; UNHEALTHY: it cannot write, or has no room.
+    """
     checks = _checks(services)
     data: dict[str, Any] = {"version": __version__, "checks": checks}
     if not checks["database"]:

@@ -7,17 +7,17 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from server.api.answers import page
-from server.api.auth import Caller, Creator, Reader
+from server.api.asking import asking
+from server.api.auth import Creator, Reader
 from server.api.boards import KIND, board, heads, render, reroll
 from server.api.bodies import body_hash, read_body
 from server.api.docs import CREATES, body, errors
 from server.api.fields import JobOptions, parse, refuse_unknown, sort_fields, take_options
 from server.api.intake import Intake
 from server.api.making import make
-from server.api.planned import Planned
 from server.api.references import OF_SHOTS, reference
 from server.api.services import Services, ServicesOf, check_id
-from server.api.submit import IDEMPOTENCY_KEY, Origin, Ticket, submit
+from server.api.submit import IDEMPOTENCY_KEY, Origin, Ticket
 from server.problems import Problem
 from server.queue.job import Job
 
@@ -53,8 +53,9 @@ def create(request: Request, services: ServicesOf, caller: Creator, fields: Body
     digest = body_hash({**fields, "route": "storyboards"})
     asked = sort_fields(fields, story=True)
     _refuse_secret(asked.options)
-    planned = make(services, caller, asked)
-    job, replayed = submit(services, caller, planned, asked.options, ticket, digest)
+    with asking(services, caller) as ask:
+        planned = make(ask.services, caller, asked)
+        job, replayed = ask.submit(planned, asked.options, ticket, digest)
     return _show(services, job, replayed)
 
 
@@ -104,12 +105,17 @@ def reroll_card(
     job = services.jobs.get(check_id(board_id, "storyboard"), caller.tenant)
     given, options = take_options(fields)
     refuse_unknown(given, tuple(CardReroll.model_fields))
-    keep = Intake(services, caller).keep
-    pictures = {name: reference(name, given[name], keep) for name in OF_SHOTS if name in given}
-    asked = parse(CardReroll, {**given, **pictures})
-    changes = asked.model_dump(exclude_unset=True, exclude={"rest"})
-    planned = reroll(services, caller, job, card, changes, options, rest=asked.rest)
-    return _submit(request, services, caller, job, planned, options, {**fields, "card": card})
+    _refuse_secret(options)
+    digest = body_hash({**fields, "board": job.id, "card": card})
+    with asking(services, caller) as ask:
+        keep = Intake(ask.services, caller).keep
+        pictures = {name: reference(name, given[name], keep) for name in OF_SHOTS if name in given}
+        asked = parse(CardReroll, {**given, **pictures})
+        changes = asked.model_dump(exclude_unset=True, exclude={"rest"})
+        planned = reroll(ask.services, caller, job, card, changes, options, rest=asked.rest)
+        origin = Origin(job.id, KIND)
+        made, replayed = ask.submit(planned, options, Ticket.of(request), digest, origin)
+    return _show(services, made, replayed)
 
 
 @router.post(
@@ -125,22 +131,10 @@ def render_board(
     job = services.jobs.get(check_id(board_id, "storyboard"), caller.tenant)
     given, options = take_options(fields)
     refuse_unknown(given, tuple(JobOptions.model_fields))
-    planned = render(services, caller, job, options)
-    return _submit(request, services, caller, job, planned, options, {**fields, "render": True})
-
-
-def _submit(
-    request: Request,
-    services: Services,
-    caller: Caller,
-    job: Job,
-    planned: Planned,
-    options: JobOptions,
-    fields: dict[str, Any],
-) -> JSONResponse:
     _refuse_secret(options)
-    digest = body_hash({**fields, "board": job.id})
-    origin = Origin(job.id, KIND)
-    ticket = Ticket.of(request)
-    made, replayed = submit(services, caller, planned, options, ticket, digest, origin)
+    digest = body_hash({**fields, "board": job.id, "render": True})
+    with asking(services, caller) as ask:
+        planned = render(ask.services, caller, job, options)
+        origin = Origin(job.id, KIND)
+        made, replayed = ask.submit(planned, options, Ticket.of(request), digest, origin)
     return _show(services, made, replayed)

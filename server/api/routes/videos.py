@@ -7,6 +7,7 @@ from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
 from server.api.answers import look, page, show
+from server.api.asking import asking
 from server.api.auth import Caller, Creator, Reader
 from server.api.bodies import body_hash, read_body
 from server.api.docs import CREATES, body, errors, header
@@ -15,7 +16,7 @@ from server.api.making import changed, make
 from server.api.rewriting import columns_of
 from server.api.services import Services, ServicesOf, check_id
 from server.api.shape import asked_of
-from server.api.submit import IDEMPOTENCY_KEY, Ticket, check_webhook, submit
+from server.api.submit import IDEMPOTENCY_KEY, Ticket, check_webhook
 from server.api.video import Video, VideoDeleted, VideoList
 from server.api.watch import until_ended
 from server.keeping import erase
@@ -39,8 +40,9 @@ def _create(
 ) -> tuple[Job, bool]:
     asked = sort_fields(fields)
     digest = body_hash(fields)
-    planned = make(services, caller, asked)
-    return submit(services, caller, planned, asked.options, ticket, digest)
+    with asking(services, caller) as ask:
+        planned = make(ask.services, caller, asked)
+        return ask.submit(planned, asked.options, ticket, digest)
 
 
 def _created(
@@ -92,7 +94,8 @@ def _wait_of(request: Request) -> int | None:
 def estimate(services: ServicesOf, caller: Reader, fields: BodyOf) -> dict[str, Any]:
     """Say what a request would become and cost; nothing is made."""
     asked = sort_fields(fields)
-    planned = make(services, caller, asked)
+    with asking(services, caller) as ask:
+        planned = make(ask.services, caller, asked)
     seconds = planned.decided["estimate"]["seconds"]
     price = services.settings.price_per_gpu_hour / 3600
     return {
@@ -164,10 +167,11 @@ def change(video_id: str, services: ServicesOf, caller: Creator, fields: BodyOf)
     """Change what a waiting job will make; fields that are not given stay, null takes one out."""
     job = services.jobs.get(check_id(video_id), caller.tenant)
     asked = sort_fields(fields, nulls=True)
-    planned = changed(services, caller, job, asked)
-    check_webhook(services, asked.options)
-    columns = columns_of(job, planned, asked.options)
-    return show(services, services.jobs.edit(job.id, columns, seen=job))
+    with asking(services, caller) as ask:
+        planned = changed(ask.services, caller, job, asked)
+        check_webhook(services, asked.options)
+        columns = columns_of(job, planned, asked.options)
+        return show(services, ask.change(job, planned, columns))
 
 
 @router.delete(

@@ -122,10 +122,15 @@ def test_metrics_count_what_happened(both: Site) -> None:
     cancelled = both.created()["id"]
     both.http.post(f"/v1/videos/{cancelled}/cancel")
     text = both.http.get("/metrics").text
+    labels = 'kind="clip",model="toyworld"'
     for line in (
-        'vidgen_jobs{code="",state="completed"} 1.0',
-        'vidgen_jobs{code="cancelled",state="cancelled"} 1.0',
+        'vidgen_jobs_in_state{state="completed"} 1.0',
+        f'vidgen_jobs_total{{code="",{labels},state="completed"}} 1.0',
+        f'vidgen_jobs_total{{code="cancelled",{labels},state="cancelled"}} 1.0',
         "vidgen_queue_depth 0.0",
+        "vidgen_interrupted_total 0.0",
+        "vidgen_cancel_latency_seconds_count 0.0",
+        'vidgen_stage_seconds_count{model="toyworld",stage="denoise"} 1.0',
         "vidgen_collapse_total 1.0",
         "vidgen_queue_wait_seconds_count 1.0",
         'vidgen_workers{pool="default",state="busy"} 1.0',

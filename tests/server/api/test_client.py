@@ -249,7 +249,12 @@ def test_a_polite_end_says_that_it_is_not_ready_and_ends_streams(
     sqlite: Database, tmp_path: Path
 ) -> None:
     floor = Floor(sqlite, tmp_path / "home")
-    with served(floor) as (process, address), httpx.Client(base_url=address, timeout=60) as http:
+    _, key = create_key(sqlite, "default", "x", ("create", "read"))
+    head = {"Authorization": f"Bearer {key}"}
+    with (
+        served(floor, public_url="https://video.example.com") as (process, address),
+        httpx.Client(base_url=address, timeout=60, headers=head) as http,
+    ):
         video = http.post("/v1/videos", json={"prompt": "x"}).json()["id"]
         with http.stream("GET", f"/v1/videos/{video}/events") as stream:
             lines = stream.iter_lines()

@@ -2,15 +2,18 @@
 
 import json
 import logging
+import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 
-from server.api import background
+from server.api import background, run
 from server.api.logs import JsonLines
 from tests.server.api.site import ROOT, Site
 
@@ -82,6 +85,40 @@ def test_a_bad_turn_ends_no_loop(site: Site, monkeypatch: pytest.MonkeyPatch) ->
         running.stop()
     text = site.http.get("/metrics").text
     assert 'vidgen_background_turns_total{loop="reap",result="failed"}' in text
+
+
+@pytest.mark.parametrize(
+    ("public_url", "number", "seconds"),
+    [
+        ("", signal.SIGTERM, 0.0),  # no load balancer is before it
+        ("https://video.example.com", signal.SIGTERM, run.NOTICE_SECONDS),
+        ("https://video.example.com", signal.SIGINT, 0.0),
+    ],
+)
+def test_load_balancers_are_told_before_it_ends(
+    site: Site,
+    monkeypatch: pytest.MonkeyPatch,
+    public_url: str,
+    number: signal.Signals,
+    seconds: float,
+) -> None:
+    waits = []
+
+    class Timer(threading.Timer):
+        def __init__(self, interval: float, function: Any) -> None:
+            super().__init__(interval, function)
+            waits.append(interval)
+
+        def start(self) -> None:
+            """Do not: the wait is what is looked at."""
+
+    monkeypatch.setattr(run.threading, "Timer", Timer)
+    settings = site.services.settings.model_copy(update={"public_url": public_url})
+    services = replace(site.services, settings=settings)
+    server = run._Server(uvicorn.Config(site.app), services, lambda _: None)
+    server.handle_exit(number, None)
+    assert waits == [seconds]
+    assert services.draining
 
 
 def test_a_fault_is_told_without_its_inside(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

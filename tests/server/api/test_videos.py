@@ -287,10 +287,10 @@ def test_one_that_cannot_be_erased_does_not_keep_the_others(
         site.floor.jobs.ask_stop(video, None, "delete")
     erase = erasing.erase
 
-    def stuck(db: Any, store: Any, settings: Any, job_id: str) -> None:
+    def stuck(db: Any, store: Any, settings: Any, job_id: str, clock: Any) -> None:
         if job_id == ids[0]:
             raise Problem("storage_failed", "The store does not answer.")
-        erase(db, store, settings, job_id)
+        erase(db, store, settings, job_id, clock)
 
     monkeypatch.setattr(erasing, "erase", stuck)
     asked = (site.floor.db, site.floor.store, site.floor.settings)
@@ -298,6 +298,25 @@ def test_one_that_cannot_be_erased_does_not_keep_the_others(
     assert site.http.get(f"/v1/videos/{ids[0]}").status_code == 200
     monkeypatch.undo()
     assert erasing.erase_stopped(*asked) == 1
+
+
+def test_a_deletion_that_the_store_refuses_is_an_error_and_can_be_asked_again(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    video = site.make()["id"]
+    url = f"/v1/videos/{video}"
+
+    def fail(_prefix: str) -> None:
+        raise Problem("storage_failed", "The store does not answer.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(site.floor.store, "delete_prefix", fail)
+        answer = site.http.delete(url)
+        assert answer.json()["error"]["code"] == "storage_failed"
+    assert site.http.get(f"{url}/content").status_code == 410  # nobody is shown half of it
+    assert site.http.delete(url).json()["deleted"]
+    assert site.http.get(url).status_code == 404
+    assert site.floor.store.folders("jobs/") == []
 
 
 def test_a_changed_webhook_is_looked_at_like_a_new_one(site: Site) -> None:

@@ -11,6 +11,7 @@ from sqlalchemy import func, select
 from server.database import Database
 from server.database.tables import uploads as table
 from server.inputs import Uploads, resolve_references
+from server.inputs.fields import references
 from server.inputs.look import Looker
 from server.queue.job import Job
 from server.states import JobState
@@ -38,8 +39,10 @@ class Desk:
 
     def resolve(self, payload: dict[str, Any], **options: Any) -> dict[str, Any]:
         settings = options.pop("settings", self.scene.settings)
-        uploads = options.pop("uploads", self.uploads)
-        return resolve_references(payload, "a", uploads, self.scene.jobs, settings, **options)
+        with self.uploads.passing() as (uploads, kept):
+            found = resolve_references(payload, "a", uploads, self.scene.jobs, settings, **options)
+            kept |= references(found)
+        return found
 
     def rows(self) -> int:
         with self.scene.db.read() as connection:

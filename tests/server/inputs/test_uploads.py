@@ -14,6 +14,7 @@ from server.ids import new_id
 from server.inputs import bring_inputs
 from server.inputs.fields import FILE_FIELDS
 from server.problems import Problem
+from server.queue.sealed import seal
 from server.settings import ServerSettings
 from tests.server.inputs.desk import Desk
 from tests.server.inputs.files import png, video
@@ -173,12 +174,25 @@ def test_kinds_are_checked_and_nothing_stays(desk: Desk, tmp_path: Path) -> None
 
 
 def test_uploads_in_use_are_kept_longer(desk: Desk) -> None:
-    used, zdr_used = desk.add(png()), desk.add(png())
-    desk.resolve(request(image=used))
-    desk.resolve(request(image=zdr_used), zdr=True)
+    used, zdr_used, looked_at = desk.add(png()), desk.add(png()), desk.add(png())
+    desk.scene.ask(payload=desk.resolve(request(image=used)), inputs=(used,))
+    cipher, secret = seal(desk.resolve(request(image=zdr_used)))
+    desk.scene.ask(zdr=True, payload=None, cipher=cipher, secret=secret, inputs=(zdr_used,))
+    desk.resolve(request(image=looked_at))
     desk.scene.clock.forward(86401)
     desk.uploads.get(used, "a")
-    refused("not_found", desk.uploads.get, zdr_used, "a")
+    for gone in (zdr_used, looked_at):
+        refused("not_found", desk.uploads.get, gone, "a")
+
+
+def test_a_job_is_not_made_of_an_upload_that_has_just_gone(desk: Desk) -> None:
+    mine, theirs = desk.add(png()), desk.add(png(), tenant="b")
+    job = desk.scene.ask()
+    desk.uploads.remove(mine, "a")
+    for upload in (mine, theirs, new_id("upload")):
+        refused("not_found", desk.scene.ask, inputs=(upload,))
+        refused("not_found", desk.scene.jobs.edit, job.id, {}, "a", inputs=(upload,))
+    assert len(desk.scene.jobs.page("a").jobs) == 1
 
 
 def test_urls(desk: Desk, tmp_path: Path) -> None:

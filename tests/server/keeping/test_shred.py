@@ -33,7 +33,7 @@ def secret_job(desk: Desk, state: JobState = JobState.COMPLETED) -> tuple[Job, s
     """Run a job whose prompt is written wherever a careless writer might put it."""
     inline = "data:image/png;base64," + base64.b64encode(signed_picture()).decode()
     payload = {"request": {"prompt": SECRET * 50, "image": inline}}
-    resolved = desk.resolve(payload, zdr=True)
+    resolved = desk.resolve(payload)
     cipher, key = seal(resolved)
     options: dict[str, Any] = {"note": SECRET}
     desk.scene.ask(zdr=True, payload=None, cipher=cipher, secret=key, search=None, options=options,

@@ -57,10 +57,12 @@ def test_expired_results(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         failing(desk, patch)
         assert swept(desk) == Swept(failed=1)
-    assert read(desk, old).artifacts_gone_at is None
+    assert read(desk, old).artifacts_gone_at == desk.scene.clock.now  # nobody is shown half of it
+    assert has_files(desk, old)
+    desk.scene.clock.forward(5)
     assert swept(desk) == Swept(results=1)
     assert swept(desk) == Swept()
-    assert read(desk, old).artifacts_gone_at == desk.scene.clock.now
+    assert read(desk, old).artifacts_gone_at == desk.scene.clock.now - 5
     assert read(desk, old).state is JobState.COMPLETED
     assert (has_files(desk, old), has_files(desk, new)) == (False, True)
     assert read(desk, new).artifacts_gone_at is None

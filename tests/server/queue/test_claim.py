@@ -1,6 +1,7 @@
 """Who runs next: what fits, fair shares, priorities that age, warm workers, moves and holds."""
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -237,3 +238,23 @@ def test_a_tenants_bound_on_running_jobs(scene: Scene) -> None:
     assert scene.claim("w1").claimed.tenant == "a"
     assert scene.claim("w2").claimed.tenant == "b"
     assert scene.none_for("w3")
+
+
+def test_an_idle_worker_locks_nothing(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite has one writer at a time: many idle workers must not stand in the API's way."""
+    scene.work()
+    scene.jobs.ask_stop(scene.ask().id, None, "pause")
+    write, written = Database.write, []
+
+    def noted(db: Database, lock: str | None = None) -> Any:
+        written.append(lock)
+        return write(db, lock)
+
+    monkeypatch.setattr(Database, "write", noted)
+    assert scene.none_for()
+    assert written == []
+    scene.ask()
+    written.clear()
+    held = scene.claim()
+    assert written == ["claim"]
+    assert scene.claim() == held  # an answer that was lost is given again, with nothing waiting

@@ -7,15 +7,17 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import String, Table, func, insert, select, text
+from sqlalchemy import String, Table, func, insert, select, text, update
 
 from server.database import Database, open_database
 from server.database.migrate import alone, current, migrate, newest, upgrade
 from server.database.tables import clips, events, jobs, locks, metadata, tenants
 from server.queue.jobs import Jobs
+from server.queue.tallies import read
 from server.settings import ServerSettings
-from tests.server.conftest import migrated
-from tests.server.queue.making import new_job
+from server.states import JobState
+from tests.server.conftest import Clock, migrated
+from tests.server.queue.making import Scene, new_job, run_through
 from vidgen.errors import BadRequest
 
 MIGRATE = """
@@ -113,7 +115,30 @@ def test_jobs_that_wait_since_the_first_migration_still_open(empty_url: str) -> 
         connection.execute(insert(tenants).values(row))
     job, _ = Jobs(db, ServerSettings()).create(new_job("t", clips=2))
     migrate(db)
-    assert Jobs(db, ServerSettings()).get(job.id, "t") == job
+    scene = Scene(db, Clock())
+    assert scene.jobs.get(job.id, "t") == job
+    scene.work()
+    assert run_through(scene.claim()).state is JobState.COMPLETED  # and what it did is counted
+    with db.read() as connection:
+        assert list(read(connection)["jobs"]) == [("completed", "", "toyworld", "clip")]
+    db.close()
+
+
+def test_files_that_are_gone_are_not_deleted_again_after_an_upgrade(empty_url: str) -> None:
+    """The time until which they were kept says since the third step that they are still there."""
+    db = open_database(empty_url)
+    with db.write() as connection:
+        upgrade(connection, "0002")
+        row = {"id": "t", "name": "t", "weight": 1.0, "served": 0.0, "created_at": 0.0}
+        connection.execute(insert(tenants).values(row))
+    made = [Jobs(db, ServerSettings()).create(new_job("t"))[0].id for _ in range(2)]
+    with db.write() as connection:
+        connection.execute(update(jobs).values(state="completed", expires_at=5.0))
+        gone = update(jobs).where(jobs.c.id == made[0])
+        connection.execute(gone.values(artifacts_gone_at=6.0))
+    migrate(db)
+    kept = {name: Jobs(db, ServerSettings()).get(name, None).expires_at for name in made}
+    assert kept == {made[0]: None, made[1]: 5.0}
     db.close()
 
 

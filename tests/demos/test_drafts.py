@@ -1,0 +1,185 @@
+"""What is typed is not lost: a reload, a new tab and a server that starts again give it back."""
+
+from typing import Any
+
+import pytest
+
+from tests.demos.site import Site, eventually
+from tests.demos.test_create import box
+
+pytestmark = pytest.mark.slow
+FILLED = "document.querySelector('#field-prompt textarea')?.value === %r"
+FIELDS = {"prompt": "a ball that\nis long", "negative_prompt": "fog", "seed": str(2**62 + 1)}
+SHOTS = "[...document.querySelectorAll('#page-storyboard .vg-shot textarea')].map(t => t.value)"
+
+
+def unfold(page: Any) -> None:
+    """Open what is folded, which is drawn only then."""
+    for fold in ("advanced", "group-sampling", "group-model"):
+        page.click(f"#{fold} button >> nth=0")
+
+
+def fill(page: Any) -> None:
+    """Type texts, a number, lines, and choose."""
+    for name, text in FIELDS.items():
+        box(page, name).fill(text)
+    unfold(page)
+    box(page, "num_inference_steps").fill("3")
+    box(page, "loras").fill("one:0.5\ntwo")
+    page.check("#field-aspect input[value='4:3']")
+    page.evaluate(
+        "document.querySelector('vidgen-drop[field=image]').put('upload:file_0000000000')"
+    )
+
+
+def check(page: Any) -> None:
+    """Look whether all but the file is there."""
+    page.wait_for_function(FILLED % FIELDS["prompt"])
+    assert {name: box(page, name).input_value() for name in FIELDS} == FIELDS
+    unfold(page)
+    assert box(page, "num_inference_steps").input_value() == "3"
+    assert box(page, "loras").input_value() == "one:0.5\ntwo"
+    assert page.is_checked("#field-aspect input[value='4:3']")
+    assert box(page, "image").input_value() == ""
+    assert page.inner_text("#create-said") == "The form is as you left it."
+
+
+def test_what_is_typed_is_there_after_a_reload_and_in_a_new_tab(
+    fake_site: Site, open_page: Any
+) -> None:
+    page = open_page(fake_site)
+    fill(page)
+    page.reload()
+    check(page)
+    other = page.context.new_page()
+    page.close()
+    other.goto(f"{fake_site.address}/ui/")
+    check(other)
+    other.click("#afresh")
+    other.click("dialog >> text=Empty the form")
+    other.wait_for_function(FILLED % "")
+    other.reload()
+    other.wait_for_selector("vidgen-strip .vg-fact")
+    other.wait_for_timeout(1000)
+    assert box(other, "prompt").input_value() == ""
+    assert not other.is_checked("#field-aspect input[value='4:3']")
+
+
+def test_what_is_typed_outlives_the_server(fake_site: Site, open_page: Any) -> None:
+    page = open_page(fake_site)
+    box(page, "prompt").fill("typed before")
+    page.wait_for_selector(".vg-preflight dl")
+    fake_site.kill("api")
+    page.wait_for_selector("vidgen-strip .vg-failed")
+    with page.expect_event("requestfailed", lambda request: "app_id" in request.url):
+        box(page, "prompt").fill("typed when it was away")
+    # Gradio has noticed: from now on its own events are off.
+    box(page, "prompt").fill("typed while it was away")
+    page.check("#field-aspect input[value='1:1']")
+    page.evaluate("window.before = true")
+    fake_site.start()
+    page.wait_for_function("!window.before")  # Gradio loads the page again by itself
+    page.wait_for_function(FILLED % "typed while it was away")
+    assert page.is_checked("#field-aspect input[value='1:1']")
+    assert page.faults == []
+
+
+def test_what_another_page_asked_for_comes_before_what_was_typed(
+    fake_site: Site, open_page: Any
+) -> None:
+    page = open_page(fake_site)
+    box(page, "prompt").fill("typed")
+    page.add_init_script(
+        """const asked = setInterval(() => { if (!window.vidgen) return; clearInterval(asked);
+        window.vidgen.send({ action: 'fields', fields: { prompt: 'asked' }, said: '' }); }, 1);"""
+    )
+    page.reload()
+    page.wait_for_function(FILLED % "asked")
+    page.wait_for_timeout(1000)
+    assert box(page, "prompt").input_value() == "asked"
+
+
+def test_a_browser_that_remembers_nothing_and_a_broken_memory_do_no_harm(
+    fake_site: Site, open_page: Any
+) -> None:
+    page = open_page(fake_site)
+    box(page, "prompt").fill("kept")
+    page.goto(f"{fake_site.address}/ui/web/icon.svg")  # the form is left
+    page.evaluate(
+        """for (const name of Object.keys(localStorage)) if (name.endsWith(' form'))
+        localStorage.setItem(name, JSON.stringify({ prompt: 'read', preset: 'none such', seed: 7,
+                                                    gone: 'x', strict: 'yes' }));"""
+    )
+    page.goto(f"{fake_site.address}/ui/")
+    page.wait_for_function(FILLED % "read")
+    page.wait_for_selector(".vg-preflight dl")
+    assert box(page, "seed").input_value() == ""
+    page.add_init_script(
+        "Object.defineProperty(window, 'localStorage', { get() { throw new Error('no'); } });"
+    )
+    page.reload()
+    page.wait_for_selector("vidgen-strip .vg-fact")
+    box(page, "prompt").fill("not kept")
+    page.wait_for_selector(".vg-preflight dl")
+    assert page.faults == []
+
+
+def storyboard(page: Any) -> list[str]:
+    """Return the texts of the cards."""
+    page.wait_for_selector("#page-storyboard .vg-shot >> visible=true >> nth=0")
+    found: list[str] = page.evaluate(SHOTS)
+    return found
+
+
+def test_a_draft_gives_way_only_when_it_is_said(fake_site: Site, open_page: Any) -> None:
+    page = open_page(fake_site, "storyboard")
+    page.fill("#page-storyboard .vg-shot textarea", "my own")
+    page.click("#page-storyboard >> text=New")
+    said = page.inner_text("dialog p")
+    assert "“my own”" in said
+    page.keyboard.press("Enter")  # what is at hand loses nothing
+    page.wait_for_selector("dialog", state="detached")
+    assert storyboard(page) == ["my own"]
+    page.evaluate("location.hash = 'create'")
+    page.click("text=A story of four shots")
+    page.click("dialog >> text=Cancel")
+    page.evaluate("location.hash = 'storyboard'")
+    assert storyboard(page) == ["my own"]
+    page.evaluate("location.hash = 'create'")
+    page.click("text=A story of four shots")
+    page.click("dialog >> text=Replace it")
+    page.wait_for_selector("#page-storyboard .vg-shot >> nth=3")
+    page.click("#page-storyboard >> text=New")  # nobody wrote that: nothing is asked
+    eventually(lambda: storyboard(page) == [""], "it stays")
+    page.fill("#page-storyboard .vg-shot textarea", "rendered")
+    page.click("#render-board")
+    page.wait_for_selector("[data-card='0']")
+    page.click("#page-storyboard >> text=New")
+    eventually(lambda: storyboard(page) == [""], "it stays")
+    assert page.locator("dialog").count() == 0
+    assert page.faults == []
+
+
+def test_what_is_written_in_a_card_stays_while_its_board_runs(
+    fake_site: Site, open_page: Any
+) -> None:
+    shots = [{"prompt": f"shot {k}; steps=200 step=0.2 gate=77", "seconds": 1} for k in (0, 1)]
+    board = fake_site.post("storyboards", {"shots": shots})["id"]
+    page = open_page(fake_site, f"storyboard/{board}")
+    page.fill("[data-card='1'] textarea", "written meanwhile")
+    page.evaluate("document.activeElement.blur()")
+    (fake_site.home / "gate-77").touch()
+    page.wait_for_selector("[data-card='1'][data-state='made']")
+    assert page.input_value("[data-card='1'] textarea") == "written meanwhile"
+    assert page.is_visible("[data-card='1'] >> text=Changed: re-roll it")
+    page.reload()
+    page.wait_for_selector("[data-card='1'][data-state='made']")
+    assert page.input_value("[data-card='1'] textarea") == "written meanwhile"
+    page.click("[data-card='1'] >> text=/^Re-roll$/")
+    page.wait_for_function(f"!location.hash.includes('{board}')")
+    retold = page.evaluate("location.hash").split("/")[1]
+    assert fake_site.get(f"storyboards/{retold}")["cards"][1]["prompt"] == "written meanwhile"
+    fake_site.ended(retold)
+    page.evaluate(f"location.hash = 'storyboard/{board}'")
+    page.wait_for_selector("[data-card='1'][data-state='made']")
+    assert page.input_value("[data-card='1'] textarea") == shots[1]["prompt"]
