@@ -36,8 +36,8 @@ class ServerSettings(BaseModel):
     public_url: str = setting(
         "",
         "URL under which clients reach the server, e.g. https://video.example.com behind a proxy: "
-        "the beginning of the links in its answers, and the only outer name that it answers to; "
-        "empty: links are relative, and it answers to the names of this machine.",
+        "the beginning of the links in its answers. A server that listens on this machine only "
+        "answers to no other outer name. Empty: links are relative.",
     )
     max_body_mib: int = setting(256, "Largest request body.", ge=1, le=65536)
     cors_origins: tuple[str, ...] = setting(

@@ -44,7 +44,9 @@ def test_threads_and_exit_handlers_end_and_modules_stay() -> None:
 @pytest.mark.parametrize(
     ("ends", "code", "said"),
     [("return 0", 0, ""), ("sys.exit(4)", 4, ""), ("sys.exit()", 0, ""),
-     ("sys.exit('no')", 1, "no\n"), ("raise ValueError('odd')", 1, "ValueError: odd\n")],
+     ("sys.exit('no')", 1, "no\n"), ("raise ValueError('odd')", 1, "ValueError: odd\n"),
+     ("raise KeyboardInterrupt", 130, "KeyboardInterrupt\n"),
+     ("sys.stdout.close(); return 0", 0, ""), ("sys.stdout = None; return 0", 0, "")],
 )  # fmt: skip
 def test_every_way_of_ending_keeps_its_code(ends: str, code: int, said: str) -> None:
     ran = run(f"def main():\n    {ends}\nrun_and_leave(main)\n")

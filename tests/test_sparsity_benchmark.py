@@ -70,7 +70,11 @@ def random_heads(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
 def test_the_base_is_what_a_user_gets(arms: dict[str, Arm]) -> None:
     asked = planned(SHAPE, attention="topk", attention_backend="cpu").attention
     assert arms[BASE].plan == asked
-    assert arms["topk 0.25"].plan.pattern == dataclasses.replace(asked.pattern, density=0.25)
+    more = planned(SHAPE, attention="topk", attention_backend="cpu", density=0.25).attention
+    assert arms["topk 0.25"].plan == more
+    assert dataclasses.replace(more.pattern, density=0.125, budgets=asked.pattern.budgets) == (
+        asked.pattern
+    )
 
 
 def test_every_other_arm_differs_from_the_base_and_says_how(arms: dict[str, Arm]) -> None:
@@ -201,7 +205,8 @@ def test_work_is_counted_as_the_model_counts_it(
     dense = denoise_flops(made) / 40
     assert forward_flops(transformer, state.inputs) == pytest.approx(dense, rel=1e-9)
     attention = made.estimate.flops["attention"] / 40
-    names = (FEWER, BASE, "no guard", "no dense layer", "compensate none", "compensate mean_var")
+    names = (FEWER, BASE, "uniform budgets", "no guard", "no dense layer", "compensate none",
+             "compensate mean_var")  # fmt: skip
     some = [arms[name] for name in names]
     levels = [1.0, 0.5, 0.4, 0.3]
     found = works(transformer, some, levels, state.inputs, attention)
@@ -213,15 +218,15 @@ def test_work_is_counted_as_the_model_counts_it(
     # the last blocks are filled up: 192 queries. One layer of six and one level of four is dense.
     pairs = 192 * (2 + 1) * 16 + 0.5 * 45**2
     layers = 1 / 6 + 5 / 6 * pairs / 180**2
-    assert found[BASE].attention == pytest.approx(0.25 + 0.75 * layers, rel=0.01)
-    assert found["no guard"].attention == pytest.approx(layers, rel=0.01)
+    assert found["uniform budgets"].attention == pytest.approx(0.25 + 0.75 * layers, rel=0.01)
+    assert found[BASE].attention == pytest.approx(0.25 + 0.75 * found["no guard"].attention)
     assert found["compensate none"].flops < found[BASE].flops
     assert found["compensate mean_var"].flops > found[BASE].flops
     assert found["no dense layer"].saved > found[BASE].saved
 
 
 def test_density_is_that_of_the_sparse_layers(engine: Engine, arms: dict[str, Arm]) -> None:
-    session = session_of(arms[BASE])
+    session = session_of(arms["uniform budgets"])
     render(engine, "a red ball", SHAPE, 1, session, num_steps=2)
     assert sparse_density(session.density) == pytest.approx(2 / 12)
     session = session_of(arms[FEWER])

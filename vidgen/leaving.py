@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import NoReturn
@@ -21,15 +22,20 @@ def run_and_leave(main: Callable[[], int]) -> NoReturn:
     def leave() -> None:
         left = code
         for stream in (sys.stdout, sys.stderr):
+            if stream is None or stream.closed:
+                continue
             try:
                 stream.flush()
-            except (OSError, ValueError, AttributeError):  # its reader has gone, or it is closed
+            except OSError:  # its reader has gone, or the disk is full
                 left = left or _UNFLUSHED
         os._exit(left)
 
     atexit.register(leave)  # the first that is registered runs last
     try:
         code = main()
+    except KeyboardInterrupt:
+        code = 128 + signal.SIGINT
+        raise
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
         raise

@@ -13,7 +13,7 @@ from chaining.drift.arrays import Double
 BLACK: Final = 16 / 255
 WHITE: Final = 235 / 255
 GREY: Final = 0.25  # of the first clip's chroma over lightness
-BLURRED: Final = 4.0  # px^2 at 480 rows
+BLURRED: Final = 4.0  # px^2 at 480 rows; see `blur_limit`
 _FAR = 10_000  # clips; beyond, it is never
 
 
@@ -60,6 +60,16 @@ def forecast_luma(now: float, limit: float, rates: ToneRates) -> Forecast:
         ]
     )
     return _summary(clips)
+
+
+def blur_limit(rows: int, source_rows: int) -> float:
+    """Return the blur in px^2 of the analysis from which on a picture is of no use.
+
+    It is a share of the picture, but never less than one pixel of the source: a small picture is
+    not yet soft where a large one would be.
+    rows, source_rows  of the analysis, and of the picture that it was made from
+    """
+    return max(BLURRED * (rows / 480) ** 2, (rows / source_rows) ** 2)
 
 
 def forecast_line(now: float, limit: float, rate_b: Double, steady: bool) -> Forecast:

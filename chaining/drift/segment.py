@@ -11,11 +11,11 @@ from chaining.drift.arrays import Double
 from chaining.drift.features import ClipFeatures
 from chaining.drift.forecast import (
     BLACK,
-    BLURRED,
     GREY,
     WHITE,
     Forecast,
     ToneRates,
+    blur_limit,
     forecast_line,
     forecast_luma,
 )
@@ -161,7 +161,7 @@ def _forecasts(
     rates = _tone_rates(readings, slopes, draws, tone)
     now_chroma = float(readings[-1].values["chroma"][0])
     now_blur = float(readings[-1].values["blur"][0])
-    limit = BLURRED * (last.height / 480) ** 2
+    limit = blur_limit(last.height, last.source_height)
     found = {
         "black": forecast_luma(now, BLACK, rates),
         "white": forecast_luma(now, WHITE, rates),

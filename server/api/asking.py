@@ -17,7 +17,11 @@ from server.api.fields import JobOptions
 from server.api.planned import Planned
 from server.api.services import Services
 from server.api.submit import Origin, Ticket, inputs_of, submit
-from server.inputs.fields import references
+from server.inputs.deleting import delete_marked, mark_uploads
+from server.inputs.fields import ids_of, references
+from server.inputs.upload import PREFIX
+from server.keeping.needed import unneeded
+from server.problems import Problem
 from server.queue.job import Job
 
 
@@ -50,11 +54,22 @@ class Asking:
         return job, replayed
 
     def change(self, job: Job, planned: Planned, columns: dict[str, Any]) -> Job:
-        """Change a waiting job as `Jobs.edit` does, and keep its files."""
+        """Change a waiting job as `Jobs.edit` does; keep its files, and not those of before."""
         with self._known(planned):
             made = self.services.jobs.edit(job.id, columns, seen=job, inputs=inputs_of(planned))
         self._keep(planned)
+        self._drop_replaced(job)
         return made
+
+    def _drop_replaced(self, job: Job) -> None:
+        """Delete the files that came inside a job's request as it was, unless one still waits."""
+        services = self.services
+        with services.database.write() as connection:
+            names = ids_of(references(job.payload or {}), PREFIX)
+            gone = unneeded(connection, names)
+            mark_uploads(connection, gone)
+        with contextlib.suppress(Problem):  # the store does not answer: the sweep goes on
+            delete_marked(services.database, services.store, gone)
 
     @contextlib.contextmanager
     def _known(self, planned: Planned) -> Iterator[None]:

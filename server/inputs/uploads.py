@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from sqlalchemy import insert, select
+from sqlalchemy.exc import DBAPIError
 
 from server.database.open import Database
 from server.database.tables import uploads
@@ -68,7 +69,7 @@ class Uploads:
         finally:
             for upload in added:
                 if upload.reference not in kept:
-                    with contextlib.suppress(Problem):  # what the store keeps now is swept later
+                    with contextlib.suppress(Problem, DBAPIError):  # what stays now is swept later
                         self.remove(upload.id, upload.tenant)
 
     def add(

@@ -31,7 +31,11 @@ def own_inputs(connection: Connection, job: Job) -> list[str]:
 
     Their rows are locked, so that no new job can name them before the transaction has ended.
     """
-    ids = ids_of(_references_of(connection, job), PREFIX)
+    return unneeded(connection, ids_of(_references_of(connection, job), PREFIX))
+
+
+def unneeded(connection: Connection, ids: list[str]) -> list[str]:
+    """Return those of some uploads that came inside a request and no job waits for; as above."""
     if not ids:
         return []
     chosen = select(uploads.c.id, uploads.c.facts).where(uploads.c.id.in_(ids))

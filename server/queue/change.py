@@ -7,6 +7,7 @@ from sqlalchemy import Connection, bindparam, update
 from server.database.tables import jobs
 from server.queue import accounts, events, tallies
 from server.queue.counting import of_change
+from server.queue.inputs import keep_with_results
 from server.queue.job import Job
 from server.states import CLAIMABLE, LEASED, TERMINAL, JobState, may_move
 from server.webhooks.outbox import announce
@@ -61,6 +62,8 @@ def change(
     if state in TERMINAL:
         values |= {"completed_at": now, "expires_at": now + job.retention_seconds, "eta_at": None}
     changed = write(connection, job, {**values, **columns})
+    if state in TERMINAL:
+        keep_with_results(connection, changed)
     told(connection, changed, event_of(job.state, state), now, data)
     tallies.add(connection, of_change(job, changed, now))
     return changed

@@ -2,10 +2,13 @@
 
 from collections.abc import Collection
 
-from sqlalchemy import Connection, case, select, update
+from sqlalchemy import Connection, select, update
 
 from server.database.tables import uploads
+from server.inputs.fields import ids_of, references
+from server.inputs.upload import PREFIX
 from server.problems import Problem
+from server.queue.job import Job
 
 
 def hold_uploads(
@@ -23,5 +26,18 @@ def hold_uploads(
     gone = sorted(set(upload_ids) - found)
     if gone:
         raise Problem("not_found", f"The upload {gone[0]!r} is gone; send its file again.")
-    later = case((uploads.c.expires_at < until, until), else_=uploads.c.expires_at)
-    connection.execute(update(uploads).where(uploads.c.id.in_(found)).values(expires_at=later))
+    _extend(connection, found, until)
+
+
+def keep_with_results(connection: Connection, job: Job) -> None:
+    """Keep what a job that has just ended names for as long as its results, for forks of it."""
+    if job.payload is None or job.expires_at is None:
+        return
+    _extend(connection, ids_of(references(job.payload), PREFIX), job.expires_at)
+
+
+def _extend(connection: Connection, upload_ids: Collection[str], until: float) -> None:
+    """Move the end of uploads to a time, if it is before that; what is marked stays marked."""
+    mine = (uploads.c.id.in_(upload_ids), uploads.c.expires_at > 0, uploads.c.expires_at < until)
+    if upload_ids:
+        connection.execute(update(uploads).where(*mine).values(expires_at=until))

@@ -230,9 +230,14 @@ class Jobs:
             return write(connection, job, {"trashed_at": at, "updated_at": now})
 
     def restore(self, job_id: str, tenant: str | None = None) -> Job:
-        """Take a job out of the trash."""
+        """Take a job out of the trash.
+
+        Raises  Problem gone when its deletion has begun
+        """
         with self.db.write() as connection:
             job = find_locked(connection, job_id, tenant)
+            if job.stop == "delete":
+                raise Problem("gone", f"{job.id} is being deleted and cannot be restored.")
             return write(connection, job, {"trashed_at": None, "updated_at": self._clock()})
 
     def remove(self, job_id: str, tenant: str | None = None) -> None:

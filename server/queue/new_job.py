@@ -9,7 +9,8 @@ class NewJob:
     """A job to be created.
 
     payload             what is asked; None when cipher and secret hold it
-    inputs              ids of the uploads that it names, which are kept for as long as results are
+    inputs              ids of the uploads that it names; they are kept while it is, and then for as
+                        long as its results
     cipher, secret      of `sealed.seal`, for zero-retention jobs
     cost_seconds        predicted, middle of the interval, of all clips together
     device_bytes        lower bound of the device memory needed

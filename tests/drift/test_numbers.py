@@ -5,10 +5,20 @@ import math
 import numpy as np
 import pytest
 
+from chaining.drift.analysis import analyse
+from chaining.drift.bases import Synthetic
 from chaining.drift.contrasts import contrast, vde
-from chaining.drift.forecast import BLACK, WHITE, ToneRates, forecast_line, forecast_luma
+from chaining.drift.forecast import (
+    BLACK,
+    WHITE,
+    ToneRates,
+    blur_limit,
+    forecast_line,
+    forecast_luma,
+)
 from chaining.drift.thresholds import Limit
 from chaining.drift.verdict import Finding, conclude, judge_interval
+from tests.drift.footage import chain
 
 
 def test_contrast_of_a_chain_that_darkens() -> None:
@@ -115,3 +125,23 @@ def test_the_worst_counts_and_is_told_first() -> None:
         "fail", "warn", "pass",
     )  # fmt: skip
     assert verdict.reasons == ("fail: b", "warn: a")
+
+
+@pytest.mark.parametrize(
+    ("rows", "source_rows", "limit"),
+    [(480, 480, 4.0), (240, 480, 1.0), (108, 720, 4 * (108 / 480) ** 2), (96, 96, 1.0),
+     (48, 96, 0.25), (240, 240, 1.0)],
+)  # fmt: skip
+def test_a_picture_is_too_blurred_at_a_share_of_it_and_never_below_one_of_its_pixels(
+    rows: int, source_rows: int, limit: float
+) -> None:
+    assert blur_limit(rows, source_rows) == pytest.approx(limit)
+
+
+def test_slow_blur_of_a_small_picture_is_not_its_end() -> None:
+    """0.012 px^2 a clip pass as a rate; by the share alone, 96 rows would end in a dozen clips."""
+    base = Synthetic(0, 128, 96, 24, noise=0.0)
+    found = analyse(chain("blur=0.11", 8, lambda k: base.frames(24 * k, 24), width=128))
+    rate, now = found.slopes["blur"].value, found.clips[-1].readings["blur"]
+    assert 0.005 < rate < 0.02
+    assert found.segments[0].forecast["blur"].clips == pytest.approx((1 - now) / rate, rel=0.02)

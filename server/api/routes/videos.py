@@ -92,7 +92,10 @@ def _wait_of(request: Request) -> int | None:
     openapi_extra=body("VideoCreate"),
 )
 def estimate(services: ServicesOf, caller: Reader, fields: BodyOf) -> dict[str, Any]:
-    """Say what a request would become and cost; nothing is made."""
+    """Say what a request would become and cost; nothing is made.
+
+    Files that come inside the request are looked at and not kept: send them again with the job.
+    """
     asked = sort_fields(fields)
     with asking(services, caller) as ask:
         planned = make(ask.services, caller, asked)

@@ -115,6 +115,20 @@ def test_a_change_keeps_its_files_only_if_it_is_made(site: Site) -> None:
     assert kept(site) == {changed.json()["request"]["image"].removeprefix("upload:")}
 
 
+def test_a_picture_that_a_change_replaces_goes_unless_another_job_waits_for_it(site: Site) -> None:
+    site.worker()
+    first = site.created(image=INLINE)
+    url = f"/v1/videos/{first['id']}"
+    shared = first["request"]["image"]
+    other = site.created(image=shared)
+    changed = site.http.patch(url, json={"image": INLINE}).json()["request"]["image"]
+    assert kept(site) == {shared.removeprefix("upload:"), changed.removeprefix("upload:")}
+    assert site.http.patch(f"/v1/videos/{other['id']}", json={"image": None}).status_code == 200
+    assert kept(site) == {changed.removeprefix("upload:")}
+    again = site.http.patch(url, json={"image": INLINE}).json()["request"]["image"]
+    assert kept(site) == {again.removeprefix("upload:")}
+
+
 def test_files_stay_when_nobody_knows_whether_the_job_was_made(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

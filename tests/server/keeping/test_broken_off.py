@@ -146,3 +146,26 @@ def test_a_process_that_dies_in_the_middle_loses_and_keeps_nothing(
     case.check_done()
     case.go_on()
     case.check_done()
+
+
+def test_what_is_being_erased_is_not_restored(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case(desk, "trash")
+
+    def refuse(prefix: str) -> None:
+        raise Problem("storage_failed", f"{prefix} cannot be deleted.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(desk.store, "delete_prefix", refuse)
+        case.act()
+        with pytest.raises(Problem, match="is being deleted") as found:
+            desk.scene.jobs.restore(case.job.id)
+    assert found.value.code == "gone"
+    case.go_on()
+    case.check_done()
+
+
+def test_inputs_stay_as_long_as_the_results_that_were_made_of_them(desk: Desk) -> None:
+    payload = desk.resolve({"request": {"prompt": "x", "image": INLINE}})
+    upload = str(payload["request"]["image"]).removeprefix("upload:")
+    job = desk.finished(payload=payload, retention_seconds=30 * DAY)
+    assert desk.uploads.get(upload, "a").expires_at == job.expires_at

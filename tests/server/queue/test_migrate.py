@@ -131,14 +131,15 @@ def test_files_that_are_gone_are_not_deleted_again_after_an_upgrade(empty_url: s
         upgrade(connection, "0002")
         row = {"id": "t", "name": "t", "weight": 1.0, "served": 0.0, "created_at": 0.0}
         connection.execute(insert(tenants).values(row))
-    made = [Jobs(db, ServerSettings()).create(new_job("t"))[0].id for _ in range(2)]
+    made = [Jobs(db, ServerSettings()).create(new_job("t"))[0].id for _ in range(3)]
     with db.write() as connection:
         connection.execute(update(jobs).values(state="completed", expires_at=5.0))
-        gone = update(jobs).where(jobs.c.id == made[0])
+        gone = update(jobs).where(jobs.c.id != made[1])
         connection.execute(gone.values(artifacts_gone_at=6.0))
+        connection.execute(update(jobs).where(jobs.c.id == made[2]).values(zdr=True))
     migrate(db)
     kept = {name: Jobs(db, ServerSettings()).get(name, None).expires_at for name in made}
-    assert kept == {made[0]: None, made[1]: 5.0}
+    assert kept == {made[0]: None, made[1]: 5.0, made[2]: 5.0}  # its shredding was broken off
     db.close()
 
 

@@ -12,7 +12,10 @@ _COUNTER = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
 def upgrade() -> None:
-    """Add the table, and clear the time until which files were kept where they are gone."""
+    """Add the table, and clear the time until which files were kept where they are gone.
+
+    Not of zero-retention jobs: with them it says that a shredding is still to be gone on with.
+    """
     op.create_table(
         "tallies",
         sa.Column("id", _COUNTER, autoincrement=True, nullable=False),
@@ -23,5 +26,11 @@ def upgrade() -> None:
         sa.Column("micros", sa.BigInteger, nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_tallies"),
     )
-    jobs = sa.table("jobs", sa.column("expires_at"), sa.column("artifacts_gone_at"))
-    op.execute(jobs.update().where(jobs.c.artifacts_gone_at.is_not(None)).values(expires_at=None))
+    jobs = sa.table(
+        "jobs",
+        sa.column("expires_at"),
+        sa.column("artifacts_gone_at"),
+        sa.column("zdr", sa.Boolean),
+    )
+    gone = (jobs.c.artifacts_gone_at.is_not(None), jobs.c.zdr.is_(sa.false()))
+    op.execute(jobs.update().where(*gone).values(expires_at=None))
