@@ -5,7 +5,7 @@ Each handler is one or two calls of the API; no handler waits for a clip.
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gradio as gr
@@ -13,12 +13,17 @@ from gradio.components import Component
 
 from demos.ui import cards
 from demos.ui.api import Api, Refused
-from demos.ui.form import FILES, FIRST, Entry, entries, given, own_form, shown, widget
+from demos.ui.form import FILES, FIRST, Entry, entries, given, shown, widget
 from demos.ui.gate import COOKIE
 from demos.ui.upstream import Upstream
 
 MOST_CLIPS = 64
 _IDLE = "What it will become, and what it costs, is said here before you press."
+# By what was put back of it.
+_NOTES = {
+    "whole": "The form is as you left it.",
+    "files": "The form is as you left it, but pictures and other files have to be dropped again.",
+}
 # The form may be there before the script that wants to reach it.
 _CONNECT = """const connect = () => {
   if (!window.vidgen) return setTimeout(connect, 50);
@@ -224,19 +229,19 @@ def _wire(create: Create, fields: Mapping[str, Any]) -> None:
     bridge.submit(
         create.told, None, [said, edited, save, *ordered], trigger_mode="multiple", **light
     )
-    _remember(create.entries, fields, said, bridge)
+    _remember(ordered, said, bridge)
 
 
-def _remember(
-    found: Mapping[str, Entry], fields: Mapping[str, Any], said: Component, bridge: gr.HTML
-) -> None:
-    """Have the browser keep what is typed, and fill a new page's form with it."""
-    widgets = [fields[name] for name in own_form(found)["defaults"]]
-    note = json.dumps(cards.note("The form is as you left it."))
+def _remember(widgets: Sequence[Any], said: Component, bridge: gr.HTML) -> None:
+    """Have the browser keep what is typed, and fill a new page's form with it.
+
+    widgets  in the order of the entries
+    """
+    notes = json.dumps({name: cards.note(text) for name, text in _NOTES.items()})
     gr.on([item.change for item in widgets], None, widgets, None,
           js="(...values) => window.vidgen?.keep(values)", **_QUIET)  # fmt: skip
     # An event that Gradio never sends by itself: the bridge says when the script is there.
     bridge.apply(None, widgets, [said, *widgets],
-                 js=f"(...values) => window.vidgen.restore({note}, values)", **_QUIET).then(
+                 js=f"(...values) => window.vidgen.restore({notes}, values)", **_QUIET).then(
         None, None, None, js="() => window.vidgen.filled()", **_QUIET
     )  # fmt: skip

@@ -165,15 +165,15 @@ def _shown(entry: Entry, value: Any) -> Any:
 
 
 def own_form(found: Mapping[str, Entry]) -> dict[str, Any]:
-    """Return what a browser needs to know to keep what is typed, files left out.
+    """Return what a browser needs to know to keep what is typed.
 
     defaults  of the widgets, by the names of the fields
     words     of each choice: its values by what is shown for them
+    files     names of the fields that hold files, which a server keeps for a while only
     """
-    values = zip(found.values(), shown(found, {}), strict=True)
-    defaults = {entry.name: value for entry, value in values if entry.name not in FILES}
-    words = {name: dict(_choices(found[name])) for name in defaults if found[name].choices}
-    return {"defaults": defaults, "words": words}
+    defaults = dict(zip(found, shown(found, {}), strict=True))
+    words = {name: dict(_choices(entry)) for name, entry in found.items() if entry.choices}
+    return {"defaults": defaults, "words": words, "files": FILES}
 
 
 def _line(item: Any) -> str:

@@ -15,6 +15,12 @@ import pytest
 from tests.demos.site import Site
 
 WAIT_MS = 120_000  # of a busy machine
+# Counts in each page how often its form was filled with what was kept, be it nothing.
+FILLS = """let own; window.fills = 0;
+Object.defineProperty(window, "vidgen", { get: () => own, set: (given) => {
+  const { filled } = given;
+  given.filled = () => { filled(); window.fills += 1; };
+  own = given; } });"""
 
 
 @pytest.fixture(scope="package")
@@ -40,8 +46,9 @@ def new_page(chromium: Any) -> Iterator[Any]:
             viewport={"width": width, "height": 950}, color_scheme=theme, accept_downloads=True
         )
         contexts.append(context)
+        context.set_default_timeout(WAIT_MS)
+        context.add_init_script(FILLS)
         page = context.new_page()
-        page.set_default_timeout(WAIT_MS)
         page.faults = []
         page.on("pageerror", lambda error: page.faults.append(str(error)))
         return page

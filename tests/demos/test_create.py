@@ -28,6 +28,13 @@ def box(page: Any, name: str) -> Any:
     return page.locator(f"#field-{name} textarea, #field-{name} input").first
 
 
+def filled(page: Any) -> None:
+    """Wait until a new page has filled its form with what was kept, and has drawn it."""
+    page.wait_for_function("window.fills > 0")
+    page.evaluate("""async () => { for (let k = 0; k < 2; k++)
+        await new Promise(requestAnimationFrame); }""")
+
+
 def shown(page: Any) -> str:
     """Return the id of the job that the live card shows."""
     page.wait_for_selector("vidgen-live [data-job]")

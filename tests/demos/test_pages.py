@@ -1,6 +1,9 @@
 """The other pages: queue, library, and what a dropped file does."""
 
+import re
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,8 @@ from tests.demos.test_create import box
 from vidgen.media import VideoWriter
 
 pytestmark = pytest.mark.slow
+OPEN_JOBS = "/api/videos?limit=100&order=asc"
+OPEN_ROWS = "#page-queue section >> nth=0 >> tr[data-job]"
 
 
 def test_the_queue_is_changed_by_hand(fake_site: Site, open_page: Any) -> None:
@@ -39,29 +44,116 @@ def test_the_queue_is_changed_by_hand(fake_site: Site, open_page: Any) -> None:
 
 
 def test_the_queue_is_paged_on(fake_site: Site, open_page: Any) -> None:
-    made = [fake_site.post("videos", {"prompt": f"held {k}", "hold": True})["id"] for k in range(5)]
+    made = [fake_site.post("videos", {"prompt": f"held {k}", "hold": True})["id"] for k in range(6)]
     page = open_page(fake_site)
+    deleted: list[str] = []
 
     def two(route: Any) -> None:
+        """Answer with two jobs; the first that a page is to go on after is deleted just then."""
+        last = re.search(r"after=(\w+)", route.request.url)
+        if last and not deleted:
+            deleted.append(last[1])
+            httpx.delete(f"{fake_site.address}/v1/videos/{last[1]}").raise_for_status()
         route.continue_(url=route.request.url.replace("limit=100", "limit=2"))
 
-    page.route("**/api/videos?limit=100&order=asc*", two)
+    page.route(f"**{OPEN_JOBS}*", two)
     page.evaluate("location.hash = 'queue'")
+    rows = page.locator(OPEN_ROWS)
     for count in (2, 4, 5):
-        page.wait_for_selector(f"#page-queue section >> nth=0 >> tr[data-job] >> nth={count - 1}")
-        rows = page.locator("#page-queue section >> nth=0 >> tr[data-job]")
+        page.wait_for_selector(f"{OPEN_ROWS} >> nth={count - 1}")
         assert rows.count() == count
         more = page.locator("#page-queue >> text=Show more")
         assert more.is_visible() == (count < 5)
         if count < 5:
             more.click()
+    assert deleted == [made[1]]
+    assert page.locator(".vg-toast").count() == 0
     found = {row.get_attribute("data-job") for row in rows.all()}
-    assert found == set(made)
-    page.wait_for_timeout(3000)  # the next look keeps what was asked for
-    assert rows.count() == 5
+    assert found == set(made) - set(deleted)
+    count_rows(page)
+    for _ in range(2):  # the next look keeps what was asked for
+        next_look(page)
+    assert page.evaluate("window.least") == 5
+    for video in found:
+        fake_site.post(f"videos/{video}/cancel", {})
+    assert page.faults == []
+
+
+def count_rows(page: Any) -> None:
+    """Have the page keep how many open jobs it shows at least, from now on."""
+    page.evaluate(
+        """() => { const { tBodies: [body] } = document.querySelector("#page-queue table");
+        window.least = body.rows.length;
+        const look = () => (window.least = Math.min(window.least, body.rows.length));
+        new MutationObserver(look).observe(body, { childList: true }); }"""
+    )
+
+
+def next_look(page: Any, meanwhile: Callable[[], None] = lambda: None) -> None:
+    """Do something and wait until the queue is looked at once more: the look before is over."""
+    with page.expect_request(lambda asked: OPEN_JOBS in asked.url and "after" not in asked.url):
+        meanwhile()
+
+
+def test_more_of_the_queue_stays_when_an_earlier_answer_comes(
+    fake_site: Site, open_page: Any
+) -> None:
+    made = [fake_site.post("videos", {"prompt": f"held {k}", "hold": True})["id"] for k in range(3)]
+    page = open_page(fake_site)
+    page.route(
+        f"**{OPEN_JOBS}*",
+        lambda route: route.continue_(url=route.request.url.replace("limit=100", "limit=2")),
+    )
+    page.evaluate("location.hash = 'queue'")
+    page.wait_for_selector(f"{OPEN_ROWS} >> nth=1")
+    hold(page, OPEN_JOBS, "")
+    page.wait_for_function("window.held")
+    page.click("#page-queue >> text=Show more")
+    page.wait_for_selector(f"{OPEN_ROWS} >> nth=2")
+    count_rows(page)
+    next_look(page, lambda: let_go(page))
+    assert page.evaluate("window.least") == 3
     for video in made:
         fake_site.post(f"videos/{video}/cancel", {})
     assert page.faults == []
+
+
+def test_a_job_that_goes_on_while_the_queue_is_read_stays_in_sight(
+    fake_site: Site, open_page: Any
+) -> None:
+    long = [{"prompt": f"long {k}; steps=400 step=0.2"} for k in (1, 2)]
+    first, second = (fake_site.post("videos", asked)["id"] for asked in long)
+    wait_for(fake_site, first, "running")
+    page = open_page(fake_site, "queue")
+    page.wait_for_selector(f"{OPEN_ROWS} >> nth=1")
+    count_rows(page)
+    changed: list[str] = []
+
+    def change(route: Any, video: str, then: Callable[[], None]) -> None:
+        """Pause a job, once, before a call is passed on."""
+        if video not in changed:
+            changed.append(video)
+            fake_site.post(f"videos/{video}/pause", {})
+            wait_for(fake_site, video, "paused")
+            then()
+        route.continue_()
+
+    begun = partial(wait_for, fake_site, second, "running")
+    page.route(f"**{OPEN_JOBS}*", lambda route: change(route, first, begun))
+    page.wait_for_selector(f'#page-queue tr[data-job="{first}"] >> text=Resume')
+    page.route("**/api/videos?limit=100&state=assigned*",
+               lambda route: change(route, second, lambda: None))  # fmt: skip
+    page.wait_for_selector(f'#page-queue tr[data-job="{second}"] >> text=Resume')
+    assert changed == [first, second]
+    assert page.evaluate("window.least") == 2
+    for video in (first, second):
+        fake_site.post(f"videos/{video}/cancel", {})
+    assert page.faults == []
+
+
+def wait_for(site: Site, video: str, state: str) -> None:
+    """Wait until a job is in a state."""
+    eventually(lambda: site.get(f"videos/{video}")["state"] == state, f"{video} is not {state}")
 
 
 def place(site: Site, video: str) -> int | None:
@@ -116,23 +208,23 @@ def test_an_answer_that_comes_late_paints_over_nothing(fake_site: Site, open_pag
 
 
 def hold(page: Any, path: str, words: str) -> None:
-    """Have the page wait with one answer: of the call that says the words."""
+    """Have the page wait with one answer, which is all there: of the call that says the words."""
     page.evaluate(
         """([path, words]) => { const own = window.fetch; window.held = false;
         window.fetch = async (url, asked) => { const answer = await own(url, asked);
           if (window.held || !url.includes(path)
               || !(url + (asked?.body ?? "")).includes(words)) return answer;
-          window.held = true;
-          await new Promise((done) => (window.letGo = done));
+          const text = await answer.text();
+          answer.text = async () => text;
+          await new Promise((done) => { window.letGo = done; window.held = true; });
           return answer; }; }""",
         [path, words],
     )
 
 
 def let_go(page: Any) -> None:
-    """Let the answer come, and be drawn."""
-    page.evaluate("window.letGo()")
-    page.wait_for_timeout(500)
+    """Let the answer come, and be drawn: what follows from it alone is done before a frame is."""
+    page.evaluate("() => { window.letGo(); return new Promise(requestAnimationFrame); }")
 
 
 def test_a_dropped_clip_gives_its_settings_back(

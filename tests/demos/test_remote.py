@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.demos.site import ROOT, Site, eventually, free_port
-from tests.demos.test_create import ask, box, shown
+from tests.demos.test_create import ask, box, filled, shown
 
 pytestmark = pytest.mark.slow
 PLAYS = "document.querySelector('vidgen-player video')?.currentTime > 0.05"
@@ -89,11 +89,11 @@ def test_each_person_signs_in_at_a_server_with_keys(new_page: Any, tmp_path: Pat
             assert [video["prompt"] for video in found] == ["behind a key; steps=1"]
             page.click("text=Sign out")
             sign_in(page, keys(site, "create,read"))
-            page.wait_for_timeout(1000)
+            filled(page)
             assert box(page, "prompt").input_value() == ""  # somebody else's draft
             page.click("text=Sign out")
             sign_in(page, key)
-            page.wait_for_selector("#create-said >> text=The form is as you left it.")
+            page.wait_for_selector("#create-said >> text=files have to be dropped again")
             assert box(page, "prompt").input_value() == "behind a key; steps=1"
             assert page.faults == []
     finally:

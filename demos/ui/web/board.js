@@ -4,7 +4,7 @@ import { remember, remembered } from "./store.js";
 import { driftStrip } from "./drift.js";
 import { growing } from "./growing.js";
 import { go, onPage } from "./routing.js";
-import { blank, draft, keepDraft, known, replaceDraft, write, written } from "./story_draft.js";
+import { blank, carry, draft, keepDraft, known, replaceDraft, write, written } from "./story_draft.js";
 import { storyForm } from "./story_form.js";
 import { etaOf } from "./live.js";
 import { familyOf, takeOf, takesOf, takeTree } from "./takes.js";
@@ -48,6 +48,7 @@ class Board extends HTMLElement {
     this.current = open || null;
     this.shown = "";
     this.playing = "";
+    this.cards.inert = true; // until those of this one are drawn: what is typed in others would be theirs
     this.film.replaceChildren();
     if (!this.current) this.draft();
     this.wake?.();
@@ -77,6 +78,7 @@ class Board extends HTMLElement {
   }
 
   draw() {
+    this.cards.inert = false;
     this.cards.replaceChildren(...this.shots.map((shot, k) => this.draftCard(shot, k)));
     this.foot.replaceChildren(
       h("div", { class: "vg-row" },
@@ -182,16 +184,23 @@ class Board extends HTMLElement {
   }
 
   drawBoard(board, family) {
+    this.cards.inert = false;
     this.cards.replaceChildren(...board.cards.map((card) => this.card(board, card, family)));
     const ended = ENDED.includes(board.video.state);
     this.foot.replaceChildren(h("div", { class: "vg-row" },
       board.stale.length > 0 && button(`Render ${counted(board.stale.length, "stale card")}`, (event) => act(event.currentTarget, async () =>
-        this.choose((await post(`storyboards/${board.id}/render`)).id)), { class: "vg-button vg-main", disabled: !ended }),
+        this.goOn(board, await post(`storyboards/${board.id}/render`))), { class: "vg-button vg-main", disabled: !ended }),
       !ended && button("Stop and keep", (event) => act(event.currentTarget, () => post(`videos/${board.video.id}/cancel`))),
       ended && board.video.state !== "completed" && button("Go on", (event) => act(event.currentTarget, () => post(`videos/${board.video.id}/resume`))),
       board.parent && button("Earlier take", () => this.choose(board.parent)),
       button("Copy as a draft", () => this.begin(board.cards.map((card) => ({ seed: card.seed, ...written(board.id, card) }))))));
     this.more.replaceChildren(copyAs(() => board.story));
+  }
+
+  /** Open the storyboard that was made of another one, with what is written in its cards. */
+  goOn(board, made) {
+    carry(board.id, made.id);
+    this.choose(made.id);
   }
 
   card(board, card, family) {
@@ -207,7 +216,7 @@ class Board extends HTMLElement {
     const reroll = async (rest) => {
       const made = await post(`storyboards/${board.id}/cards/${card.index}/reroll`, { ...changes(), rest });
       write(board.id, card.index, null);
-      this.choose(made.id);
+      this.goOn(board, made);
     };
     const ended = ENDED.includes(board.video.state);
     return h("li", { class: `vg-card vg-shot${card.state === "stale" ? " vg-isstale" : ""}`, "data-card": String(card.index), "data-state": card.state },

@@ -5,25 +5,40 @@ import { remember, remembered } from "./store.js";
 const NAMES = Object.keys(form.defaults);
 const DRAFT = "form";
 let awaited = true; // an empty form is not yet what somebody wants kept: it may be about to be filled
+let held = {}; // what this page has kept, or was filled with
 
-/** Return the fields that differ from their defaults. */
-const differing = (fields) => Object.fromEntries(Object.entries(fields).filter(([name, value]) => value !== form.defaults[name]));
+/** Return the fields that differ from their defaults, in their order. */
+const differing = (fields) =>
+  Object.fromEntries(NAMES.filter((name) => fields[name] !== form.defaults[name]).map((name) => [name, fields[name]]));
+
+const named = (values) => Object.fromEntries(NAMES.map((name, k) => [name, values[k]]));
+
+/** Keep fields, but not again: another page may have kept something since. */
+function hold(fields) {
+  if (JSON.stringify(fields) === JSON.stringify(held)) return;
+  held = fields;
+  remember(DRAFT, fields);
+}
 
 /** The form says what is in it. */
 export function keep(values) {
-  const held = differing(Object.fromEntries(NAMES.map((name, k) => [name, values[k]])));
-  if (Object.keys(held).length) awaited = false;
-  if (!awaited) remember(DRAFT, held);
+  const fields = differing(named(values));
+  if (Object.keys(fields).length) awaited = false;
+  if (!awaited) hold(fields);
 }
 
-/** Return a note and the form's values: what was kept, unless something is in it already. */
-export function restore(note, values) {
-  const kept = differing(Object.fromEntries(Object.entries(remembered(DRAFT, {})).filter(fits)));
-  if (!Object.keys(kept).length || NAMES.some((name, k) => values[k] !== form.defaults[name])) {
+/** Return a note and the form's values: what was kept, unless something is in it already; files are only named, by another note. */
+export function restore(notes, values) {
+  const kept = { ...form.defaults, ...Object.fromEntries(Object.entries(remembered(DRAFT, {})).filter(fits)) };
+  const files = form.files.filter((name) => kept[name] !== form.defaults[name]);
+  for (const name of files) kept[name] = form.defaults[name];
+  const fields = differing(kept);
+  if (!Object.keys(fields).length || Object.keys(differing(named(values))).length) {
     awaited = false;
     return ["", ...values];
   }
-  return [note, ...NAMES.map((name) => kept[name] ?? form.defaults[name])];
+  held = fields;
+  return [files.length ? notes.files : notes.whole, ...NAMES.map((name) => kept[name])];
 }
 
 /** Whether a kept value is one that today's form takes. */
@@ -36,7 +51,7 @@ function fits([name, value]) {
 function look() {
   if (awaited) return;
   const seen = NAMES.map((name) => [name, shown(name)]).filter(([, value]) => value !== undefined);
-  remember(DRAFT, differing({ ...form.defaults, ...remembered(DRAFT, {}), ...Object.fromEntries(seen) }));
+  hold(differing({ ...form.defaults, ...held, ...Object.fromEntries(seen) }));
 }
 
 /** Return the value of a field that can be seen, undefined where it is folded away. */
@@ -46,5 +61,7 @@ function shown(name) {
   return form.words[name] ? form.words[name][input.value] : input.value;
 }
 
-for (const event of ["input", "change"]) document.addEventListener(event, look);
-window.addEventListener("pagehide", look);
+for (const event of ["input", "change"]) {
+  document.addEventListener(event, ({ target }) => target.closest?.("#create-form") && look());
+}
+window.addEventListener("pagehide", look); // what was chosen from a list without a word of it

@@ -7,9 +7,26 @@ import { go } from "./routing.js";
 const PAGE = 100;
 const MOST_PLACED = 40;
 
+/** Return the first pages of a list of jobs, and whether there are more. */
+async function listed(query, pages = Infinity) {
+  const jobs = [];
+  for (let k = 0; k < pages; k++) {
+    const after = k ? `&after=${jobs.at(-1).id}` : "";
+    const page = await api(`videos?limit=${PAGE}&${query}${after}`).catch((error) => {
+      if (after && error.status === 404) return null;
+      throw error;
+    });
+    if (!page) return listed(query, pages); // the job to go on after was deleted
+    jobs.push(...page.data);
+    if (!page.has_more) return { jobs, more: false };
+  }
+  return { jobs, more: true };
+}
+
 class Queue extends HTMLElement {
   connectedCallback() {
     this.places = new Map();
+    this.turn = 0;
     this.pages = 1;
     this.open = h("tbody");
     this.ended = h("tbody");
@@ -34,33 +51,30 @@ class Queue extends HTMLElement {
   }
 
   async look() {
-    const states = (names) => names.map((name) => `state=${name}`).join("&");
-    const [busy, waiting, ended] = await Promise.all([
-      api(`videos?limit=${PAGE}&${states(BUSY)}`),
-      this.waiting(states(WAITING)),
-      api(`videos?limit=12&${states(ENDED)}`),
-    ]);
-    const open = [...new Map([...waiting, ...busy.data].map((video) => [video.id, video])).values()]; // one may begin meanwhile
-    await this.place(open);
+    const turn = (this.turn += 1);
+    const found = await this.found();
+    const placed = await this.place(found.open);
+    if (turn !== this.turn) return 1500; // a later look is under way, or was faster
+    Object.assign(this, placed);
+    const open = found.open.map((video) => Object.assign(video, this.placed(video.id)));
     const rank = (video) => (BUSY.includes(video.state) ? 0 : this.places.get(video.id)?.queue_position ?? 1e6);
     const rows = open.sort((a, b) => rank(a) - rank(b) || a.created_at - b.created_at);
     this.fill(this.open, rows, (video, k) => this.row(video, rows, k));
-    this.fill(this.ended, ended.data, (video) => this.end(video));
+    this.fill(this.ended, found.ended, (video) => this.end(video));
     this.empty.hidden = rows.length > 0;
+    this.next.hidden = !found.more;
     return rows.length ? 1500 : 3000;
   }
 
-  /** Return the pages that are shown of those that wait, the oldest first. */
-  async waiting(query) {
-    const found = [];
-    let more = true;
-    for (let k = 0; more && k < this.pages; k++) {
-      const page = await api(`videos?limit=${PAGE}&order=asc&${query}${k ? `&after=${found.at(-1).id}` : ""}`);
-      found.push(...page.data);
-      more = page.has_more;
-    }
-    this.next.hidden = !more;
-    return found;
+  /** Return what is open and what ended, asked for in this order: what goes on meanwhile is in two answers, not in none. */
+  async found() {
+    const states = (names) => names.map((name) => `state=${name}`).join("&");
+    const { jobs, more } = await listed(`order=asc&${states([...WAITING, ...BUSY])}`, this.pages);
+    const busy = await api(`videos?limit=${PAGE}&${states(BUSY)}`); // also those behind the pages that are shown
+    const ended = await api(`videos?limit=12&${states(ENDED)}`);
+    const open = new Map([...jobs, ...busy.data].map((video) => [video.id, video]));
+    for (const video of ended.data) open.delete(video.id);
+    return { open: [...open.values()], ended: ended.data, more };
   }
 
   async further() {
@@ -68,16 +82,13 @@ class Queue extends HTMLElement {
     await this.look();
   }
 
-  /** Places are asked for anew when the queue has changed. */
+  /** Return the places of those that wait, asked for anew when the queue has changed. */
   async place(videos) {
     const waiting = videos.filter((video) => ["queued", "interrupted"].includes(video.state)).slice(0, MOST_PLACED);
     const form = JSON.stringify(videos.map((video) => [video.id, video.state, video.updated_at]));
-    if (form !== this.form) {
-      const found = await Promise.all(waiting.map((video) => api(`videos/${video.id}`).catch(() => null)));
-      this.places = new Map(found.filter(Boolean).map((video) => [video.id, video]));
-      this.form = form;
-    }
-    for (const video of waiting) Object.assign(video, this.placed(video.id));
+    if (form === this.form) return { form, places: this.places };
+    const found = await Promise.all(waiting.map((video) => api(`videos/${video.id}`).catch(() => null)));
+    return { form, places: new Map(found.filter(Boolean).map((video) => [video.id, video])) };
   }
 
   placed(id) {
@@ -98,7 +109,7 @@ class Queue extends HTMLElement {
   row(video, rows, k) {
     const waits = video.state === "queued";
     const does = (text, name, work, more = {}) =>
-      button(text, (event) => act(event.currentTarget, async () => { await work(); this.form = ""; this.wake(); }),
+      button(text, (event) => act(event.currentTarget, async () => { await work(); this.form = ""; this.turn += 1; this.wake(); }),
         { "data-at": `${video.id}-${name}`, ...more });
     const before = rows.slice(0, k).reverse().find((other) => other.state === "queued");
     const after = rows.slice(k + 1).find((other) => other.state === "queued");
@@ -151,15 +162,10 @@ class Queue extends HTMLElement {
   }
 
   async all(state, action) {
-    const ids = [];
-    for (let more = true, after = ""; more; after = `&after=${ids.at(-1)}`) {
-      const page = await api(`videos?limit=100&state=${state}${after}`);
-      ids.push(...page.data.map((video) => video.id));
-      more = page.has_more;
-    }
+    const { jobs } = await listed(`state=${state}`);
     let left = 0;
-    for (const id of ids) await post(`videos/${id}/${action}`).catch(() => (left += 1));
-    if (left) tell(`${left} of ${ids.length} jobs could not be changed any more.`, true);
+    for (const { id } of jobs) await post(`videos/${id}/${action}`).catch(() => (left += 1));
+    if (left) tell(`${left} of ${jobs.length} jobs could not be changed any more.`, true);
     this.wake();
   }
 }

@@ -2,7 +2,7 @@
 import { counted, sure } from "./lib.js";
 import { remember, remembered } from "./store.js";
 
-const MOST_WRITTEN = 60;
+const MOST_ELSEWHERE = 60; // written in cards of storyboards that are not open
 
 export const blank = () => ({ prompt: "", seconds: 1 });
 
@@ -41,5 +41,13 @@ export function written(board, { index, prompt, seconds, transition }) {
 /** Keep what is written in a card; null when it was made so. */
 export function write(board, card, shot) {
   const others = remembered("board.written", []).filter((item) => !of(board, card)(item));
-  remember("board.written", shot ? [...others, { board, card, shot }].slice(-MOST_WRITTEN) : others);
+  const elsewhere = others.filter((item) => item.board !== board).slice(-MOST_ELSEWHERE);
+  const own = others.filter((item) => item.board === board);
+  remember("board.written", [...elsewhere, ...own, ...(shot ? [{ board, card, shot }] : [])]);
+}
+
+/** Take what is written in a storyboard along to the one that was made of it. */
+export function carry(board, made) {
+  const items = remembered("board.written", []);
+  remember("board.written", items.map((item) => (item.board === board ? { ...item, board: made } : item)));
 }

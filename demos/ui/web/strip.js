@@ -1,6 +1,6 @@
 /* Strip: the device, the queue, the running job and the disk, on every page. */
 import { BUSY, api, bytes, h, poll, seconds } from "./lib.js";
-import { who } from "./store.js";
+import { owner } from "./store.js";
 
 class Strip extends HTMLElement {
   connectedCallback() {
@@ -63,7 +63,7 @@ function diskOf(queue) {
 }
 
 function signOut() {
-  return who() ? h("form", { method: "post", action: "/ui/logout" }, h("button", { class: "vg-out" }, "Sign out")) : null;
+  return owner ? h("form", { method: "post", action: "/ui/logout" }, h("button", { class: "vg-out" }, "Sign out")) : null;
 }
 
 customElements.define("vidgen-strip", Strip);
