@@ -64,11 +64,12 @@ class Asking:
     def _drop_replaced(self, job: Job) -> None:
         """Delete the files that came inside a job's request as it was, unless one still waits."""
         services = self.services
-        with services.database.write() as connection:
-            names = ids_of(references(job.payload or {}), PREFIX)
-            gone = unneeded(connection, names)
-            mark_uploads(connection, gone)
-        with contextlib.suppress(Problem):  # the store does not answer: the sweep goes on
+        names = ids_of(references(job.payload or {}), PREFIX)
+        # The change is made; what cannot be deleted now expires or is swept.
+        with contextlib.suppress(Problem, DBAPIError):
+            with services.database.write() as connection:
+                gone = unneeded(connection, names)
+                mark_uploads(connection, gone)
             delete_marked(services.database, services.store, gone)
 
     @contextlib.contextmanager
