@@ -18,9 +18,8 @@ from server.api.planned import Planned
 from server.api.services import Services
 from server.api.submit import Origin, Ticket, inputs_of, submit
 from server.inputs.deleting import delete_marked, mark_uploads
-from server.inputs.fields import ids_of, references
-from server.inputs.upload import PREFIX
-from server.keeping.needed import unneeded
+from server.inputs.fields import references
+from server.keeping.needed import replaced_inputs
 from server.problems import Problem
 from server.queue.job import Job
 
@@ -62,13 +61,12 @@ class Asking:
         return made
 
     def _drop_replaced(self, job: Job) -> None:
-        """Delete the files that came inside a job's request as it was, unless one still waits."""
+        """Delete the files that came inside a job's request as it was, unless a job needs them."""
         services = self.services
-        names = ids_of(references(job.payload or {}), PREFIX)
         # The change is made; what cannot be deleted now expires or is swept.
         with contextlib.suppress(Problem, DBAPIError):
             with services.database.write() as connection:
-                gone = unneeded(connection, names)
+                gone = replaced_inputs(connection, job)
                 mark_uploads(connection, gone)
             delete_marked(services.database, services.store, gone)
 

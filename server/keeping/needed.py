@@ -1,6 +1,6 @@
 """Which uploads and results of other jobs a job refers to, and who still needs them."""
 
-from sqlalchemy import Connection, Text, cast, or_, select
+from sqlalchemy import ColumnElement, Connection, Text, and_, cast, or_, select
 
 from server.database.open import Database
 from server.database.tables import jobs, uploads
@@ -11,14 +11,15 @@ from server.queue.job import Job
 from server.queue.sealed import payload_in
 from server.states import TERMINAL
 
-_OPEN = select(jobs).where(jobs.c.state.not_in(sorted(state.value for state in TERMINAL)))
+_WAITS = jobs.c.state.not_in(sorted(state.value for state in TERMINAL))
+_CAN_BE_FORKED = and_(jobs.c.artifacts_gone_at.is_(None), ~jobs.c.zdr)
 
 
 def still_needed(db: Database) -> frozenset[str]:
     """Return "upload:<id>" and "job:<id>" of all that jobs which have not ended refer to."""
     found: set[str] = set()
     with db.read() as connection:
-        for row in connection.execute(_OPEN).all():
+        for row in connection.execute(select(jobs).where(_WAITS)).all():
             job = Job.of(row)
             if job.parent is not None:
                 found.add(JOB_PREFIX + job.parent)
@@ -27,29 +28,46 @@ def still_needed(db: Database) -> frozenset[str]:
 
 
 def own_inputs(connection: Connection, job: Job) -> list[str]:
-    """Return the ids of the uploads that came inside a job's request and no other job waits for.
+    """Return the ids of the uploads that came inside a job's request and no other job needs.
 
-    Their rows are locked, so that no new job can name them before the transaction has ended.
+    Another one needs them while it waits for them or can be forked; of a zero-retention job, only
+    while it waits. The uploads' rows are locked, so that no new job can name them before the
+    transaction has ended.
     """
-    return unneeded(connection, ids_of(_references_of(connection, job), PREFIX))
+    ids = ids_of(_references_of(connection, job), PREFIX)
+    others = _WAITS if job.zdr else or_(_WAITS, _CAN_BE_FORKED)
+    return _unneeded(connection, ids, and_(jobs.c.id != job.id, others))
 
 
-def unneeded(connection: Connection, ids: list[str]) -> list[str]:
-    """Return those of some uploads that came inside a request and no job waits for; as above."""
+def replaced_inputs(connection: Connection, job: Job) -> list[str]:
+    """Return the same of a job whose row holds another request by now.
+
+    job  as it was before
+    """
+    ids = ids_of(_references_of(connection, job), PREFIX)
+    return _unneeded(connection, ids, or_(_WAITS, _CAN_BE_FORKED))
+
+
+def _unneeded(connection: Connection, ids: list[str], by: ColumnElement[bool]) -> list[str]:
     if not ids:
         return []
-    chosen = select(uploads.c.id, uploads.c.facts).where(uploads.c.id.in_(ids))
+    chosen = select(uploads).where(uploads.c.id.in_(ids))
     rows = connection.execute(chosen.order_by(uploads.c.id).with_for_update()).all()
     inline = [row.id for row in rows if row.facts.get("inline")]
-    needed = _needed_of(connection, inline)
+    tenants = jobs.c.tenant.in_({row.tenant for row in rows})
+    needed = _needed_of(connection, inline, and_(tenants, by)) if inline else set()
     return [found for found in inline if PREFIX + found not in needed]
 
 
-def _needed_of(connection: Connection, upload_ids: list[str]) -> set[str]:
-    """Return what open jobs refer to, of those that may refer to one of some uploads."""
+def _needed_of(connection: Connection, upload_ids: list[str], by: ColumnElement[bool]) -> set[str]:
+    """Return what some jobs refer to, of those that may refer to one of some uploads."""
     told = [cast(jobs.c.payload, Text).contains(found) for found in upload_ids]
-    rows = connection.execute(_OPEN.where(or_(jobs.c.cipher.is_not(None), *told))).all()
-    return {name for row in rows for name in _references_of(connection, Job.of(row))}
+    chosen = select(jobs).where(by, or_(jobs.c.cipher.is_not(None), *told))
+    return {
+        name
+        for row in connection.execute(chosen).all()
+        for name in _references_of(connection, Job.of(row))
+    }
 
 
 def _references_of(connection: Connection, job: Job) -> set[str]:

@@ -129,6 +129,17 @@ def test_a_picture_that_a_change_replaces_goes_unless_another_job_waits_for_it(s
     assert kept(site) == {again.removeprefix("upload:")}
 
 
+def test_a_picture_stays_when_an_ended_job_that_names_it_can_be_forked(site: Site) -> None:
+    site.worker()
+    first = site.created(image=INLINE)
+    shared = first["request"]["image"]
+    ended = site.created(image=shared)["id"]
+    assert site.http.post(f"/v1/videos/{ended}/cancel").status_code == 200
+    site.http.patch(f"/v1/videos/{first['id']}", json={"image": None})
+    assert kept(site) == {shared.removeprefix("upload:")}
+    assert site.http.post(f"/v1/videos/{ended}/fork", json={}).status_code == 200
+
+
 def test_files_stay_when_nobody_knows_whether_the_job_was_made(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

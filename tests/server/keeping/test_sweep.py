@@ -142,6 +142,21 @@ def test_erasing_takes_the_inputs_of_the_request_along(desk: Desk) -> None:
     assert desk.rows() == 2
 
 
+def test_erasing_leaves_the_inputs_of_what_can_be_forked(desk: Desk) -> None:
+    shared = desk.resolve({"request": {"prompt": "x", "image": _inline()}})
+    picture = shared["request"]["image"].removeprefix("upload:")
+    first, second, third = (desk.finished(payload=shared) for _ in range(3))
+    scene = desk.scene
+    erase(scene.db, desk.store, scene.settings, first.id)
+    assert desk.uploads.get(picture, "a").id == picture
+    with scene.db.write() as connection:  # its results are gone, and so is the fork
+        mine = update(jobs).where(jobs.c.id == third.id)
+        connection.execute(mine.values(artifacts_gone_at=scene.clock.now))
+    erase(scene.db, desk.store, scene.settings, second.id)
+    with pytest.raises(Problem):
+        desk.uploads.get(picture, "a")
+
+
 def test_erase_needs_an_end(desk: Desk) -> None:
     waiting = desk.scene.ask()
     scene = desk.scene
