@@ -117,6 +117,12 @@ class ServerSettings(BaseModel):
 
     # Watching
     log_format: str = setting("text", "text or json.", pattern=r"^(text|json)$")
+    tracing: str = setting(
+        "off",
+        "off, or otlp: spans go to an OpenTelemetry collector, as the standard OTEL_ variables "
+        "say; needs the extra otel.",
+        pattern=r"^(off|otlp)$",
+    )
 
     def with_home(self, home: Path) -> "ServerSettings":
         """Return a copy in which every place is named."""

@@ -80,6 +80,8 @@ def create_app(
         redoc_url=None,
         lifespan=_lifespan,
         redirect_slashes=False,
+        # Its own spans and logs hold query strings and errors, and so words of prompts.
+        telemetry={"exclude": lambda _scope: True, "auto_configure": False},
     )
     app.state.services = services
     for part in (health, derived, videos, actions, content, events, storyboards, models, uploads,

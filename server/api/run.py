@@ -17,6 +17,7 @@ from server.api.auth import is_only_here
 from server.api.logs import set_up_logs
 from server.api.services import Services
 from server.settings import ServerSettings
+from server.tracing import set_up_tracing
 
 log = logging.getLogger("vidgen.server")
 
@@ -78,6 +79,7 @@ def serve_api(
     """
     share_arenas()
     set_up_logs(settings)
+    set_up_tracing(settings, "vidgen-api")
     app = create_app(settings, home)
     if dress is not None:
         dress(app, settings)

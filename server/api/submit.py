@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fastapi import Request
-from opentelemetry import trace
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from server.api.auth import Caller
 from server.api.docs import header
@@ -19,10 +17,9 @@ from server.problems import Problem
 from server.queue.job import Job
 from server.queue.new_job import NewJob
 from server.queue.sealed import seal
+from server.tracing import request_span
 from server.webhooks.endpoints import Endpoints
 
-_TRACER = trace.get_tracer("vidgen.server")
-_TRACES = TraceContextTextMapPropagator()
 _KEY_LENGTH = 255
 IDEMPOTENCY_KEY = header(
     "Idempotency-Key",
@@ -99,12 +96,8 @@ def submit(
     """
     check_webhook(services, options)
     key = (caller.tenant, caller.key_id, digest)
-    with _TRACER.start_as_current_span(
-        "vidgen.submit", context=_TRACES.extract(dict(ticket.headers))
-    ) as span:
-        carrier: dict[str, str] = {}
-        _TRACES.inject(carrier)
-        new = _new_job(services, caller, planned, options, ticket, digest, origin, carrier)
+    with request_span(ticket.headers) as (span, traceparent):
+        new = _new_job(services, caller, planned, options, ticket, digest, origin, traceparent)
         try:
             job, replayed = services.jobs.create(new)
         except Problem as problem:
@@ -129,7 +122,7 @@ def _new_job(
     ticket: Ticket,
     digest: str,
     origin: Origin | None,
-    carrier: Mapping[str, str],
+    traceparent: str | None,
 ) -> NewJob:
     cipher, secret = seal(planned.payload) if options.zdr else (None, None)
     now = services.clock()
@@ -165,6 +158,6 @@ def _new_job(
         tags=options.tags,
         search=None if options.zdr else planned.text,
         zdr=options.zdr,
-        traceparent=carrier.get("traceparent"),
+        traceparent=traceparent,
         state_after="paused" if options.hold else "queued",
     )

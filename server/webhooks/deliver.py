@@ -16,6 +16,7 @@ from server.database.open import Database
 from server.database.tables import deliveries, webhook_endpoints
 from server.inputs.dialling import Rules
 from server.settings import ServerSettings
+from server.tracing import tell_answer, webhook_span
 from server.webhooks.endpoints import Endpoint, Endpoints
 from server.webhooks.outbox import drop
 from server.webhooks.send import Answer, rules_of, send
@@ -76,15 +77,17 @@ class _Post:
         if endpoint is None:
             self._write(leased, state="dropped", last_error="The endpoint is gone or disabled.")
             return 1
-        answer = send(
-            endpoint.url or row.url,
-            row.payload,
-            keys=endpoint.secrets,
-            message_id=row.id,
-            now=self.clock(),
-            rules=self.rules,
-            traceparent=row.traceparent,
-        )
+        with webhook_span(row.traceparent, row.id) as (span, traceparent):
+            answer = send(
+                endpoint.url or row.url,
+                row.payload,
+                keys=endpoint.secrets,
+                message_id=row.id,
+                now=self.clock(),
+                rules=self.rules,
+                traceparent=traceparent,
+            )
+            tell_answer(span, answer.status, accepted=answer.accepted)
         self._record(leased, answer)
         return 1
 

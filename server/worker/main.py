@@ -26,6 +26,7 @@ from server.queue.claim import claim
 from server.queue.held import Held
 from server.settings import ServerSettings
 from server.store import open_store
+from server.tracing import set_up_tracing
 from server.worker.device import DeviceLock, WorkerDevice, find_worker_device
 from server.worker.pulse import Pulse
 from server.worker.runner import Runner, Shop
@@ -60,6 +61,7 @@ def run_worker(settings: ServerSettings, home: Path, options: WorkerOptions) -> 
 
     Raises  BadRequest, Unsupported, Busy (the device has a worker) before anything is begun
     """
+    set_up_tracing(settings, "vidgen-worker")
     home = home.absolute()
     settings = _absolute(settings.with_home(home))
     device = find_worker_device(options.device)

@@ -24,6 +24,7 @@ from server.queue.sealed import payload_of
 from server.settings import ServerSettings
 from server.states import JobState
 from server.store.store import Store
+from server.tracing import job_span, span
 from server.worker.bringing import bring
 from server.worker.clip_row import clip_row
 from server.worker.failures import Unusable, problem_of
@@ -33,7 +34,6 @@ from server.worker.ledger import Ledger, moved
 from server.worker.progress import Progress
 from server.worker.session import Attempt, Finished, Renderer, Session
 from server.worker.stop import Left, Stop
-from server.worker.tracing import job_span, span
 from server.worker.voice import Voice
 from server.worker.watcher import Beat, Watcher
 from server.worker.workplace import Workplace

@@ -129,7 +129,7 @@ class Floor:
                    "--device", f"cpu:{number}", "--renderer", "tests.server.fake:make"]  # fmt: skip
         for name in ("database", "poll_seconds", "stop_poll_seconds", "heartbeat_seconds",
                      "lease_seconds", "drain_seconds", "watchdog_seconds", "watchdog_factor",
-                     "max_collapses", "max_losses"):  # fmt: skip
+                     "max_collapses", "max_losses", "tracing"):  # fmt: skip
             command += ["--set", f"{name}={told[name]}"]
         environ = {**os.environ, "VIDGEN_FAKE_CALLS": str(self.calls_file), "OMP_NUM_THREADS": "1"}
         with (self.home / f"worker-{number}.log").open("ab") as out:
