@@ -7,13 +7,15 @@ from typing import Literal
 from attention.errors import AttentionError
 from attention.patterns import Dense, TopK, Window
 from attention.trained.patterns import Trained
+from attention.triton_configs import HEAD_DIMS
 
 Pattern = Dense | TopK | Window | Trained
 Kind = Literal["cpu", "cuda"]
 
 DENSE_BACKENDS = ("sdpa", "flash", "sage")
 SPARSE_BACKENDS = ("triton", "cpu", "flex", "reference")
-HEAD_DIMS = (32, 64, 128)
+# flash-attn's README states 256; sageattention pads to 64 or 128 and raises above.
+_LARGEST_HEAD_DIM = {"flash": 256, "sage": 128}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class Choice:
     """What will run.
 
     pattern  as asked, or Dense where the sequence is below the token floor
+    backend  as asked; below the floor, instead of one for sparse attention, torch's own
     reason   one clause: why this backend
     """
 
@@ -63,11 +66,12 @@ def choose(
     """
     if isinstance(pattern, TopK | Window) and tokens < min_tokens:
         reason = f"{tokens:,} tokens are below the floor of {min_tokens:,} (min_tokens)"
-        backend = asked if asked in DENSE_BACKENDS else "sdpa"
-        return _dense(host, head_dim, dtype, backend, reason)
+        if asked not in DENSE_BACKENDS:
+            return Choice(Dense(), "sdpa", reason)
+        _refuse(asked, Dense(), host, head_dim, dtype)
+        return Choice(Dense(), asked, f"{reason}, {asked} was asked for")
     if isinstance(pattern, Dense):
-        reason = "dense attention runs in the model's own torch SDPA call"
-        return _dense(host, head_dim, dtype, asked, reason)
+        return _dense(host, head_dim, dtype, asked)
     if asked == "auto":
         backend = "cpu" if host.kind == "cpu" else "triton"
         _refuse(backend, pattern, host, head_dim, dtype)
@@ -82,8 +86,9 @@ def choose(
     return Choice(pattern, asked, "asked for")
 
 
-def _dense(host: Host, head_dim: int, dtype: str, asked: str, reason: str) -> Choice:
+def _dense(host: Host, head_dim: int, dtype: str, asked: str) -> Choice:
     if asked in ("auto", "sdpa"):
+        reason = "dense attention runs in the model's own torch SDPA call"
         return Choice(Dense(), "sdpa", reason)
     if asked in SPARSE_BACKENDS:
         raise AttentionError(
@@ -127,9 +132,10 @@ def _problem(
             return f"it needs sm80 or newer, found {found}", "use reference or auto"
         if dtype not in ("bfloat16", "float16"):
             return f"it computes bfloat16 and float16, asked for {dtype}", "use dtype=bfloat16"
-        if head_dim not in HEAD_DIMS:
-            dims = ", ".join(str(dim) for dim in HEAD_DIMS)
-            return f"it does head dimensions {dims}, the model has {head_dim}", "use reference"
+        dims = _head_dims(backend, head_dim)
+        if dims is not None:
+            way_out = f"use {'sdpa' if backend in DENSE_BACKENDS else 'reference'}"
+            return f"it does head dimensions {dims}, the model has {head_dim}", way_out
     if backend == "flex" and isinstance(pattern, TopK) and pattern.compensate != "none":
         return f"it has no proxies for compensate={pattern.compensate}", "use compensate=none"
     if backend in host.problems:
@@ -146,3 +152,11 @@ def _problem(
             return "it needs a C++ compiler and none was found", other
         return "it is not among this device's backends", other
     return None
+
+
+def _head_dims(backend: str, head_dim: int) -> str | None:
+    """Return the head dimensions that a GPU backend has, None if this is one of them."""
+    if backend == "triton":
+        return None if head_dim in HEAD_DIMS else ", ".join(map(str, HEAD_DIMS))
+    largest = _LARGEST_HEAD_DIM[backend]
+    return None if head_dim <= largest else f"up to {largest}"

@@ -35,6 +35,7 @@ def attend_cpu(
 
     Beside the result it needs about as much memory as one head's queries, keys and values.
     """
+    selection.check(q_bhnd, k_bhmd, v_bhmd)
     scale = q_bhnd.shape[-1] ** -0.5 if scale is None else scale
     tables = _Tables(k_bhmd, selection, proxies)
     list_heads = selection.blocks_bhqs.shape[:2]
@@ -150,9 +151,11 @@ def _make_lists(selection: Selection, own: tuple[int, int], tables: _Tables) -> 
     partial = partial_t[places_qs].any(dim=1).tolist()
     proxies_qp = None
     if tables.log_sizes_p is not None:
-        read_qk = selection.mask_bhqk()[own]
         proxies_qp = tables.log_sizes_p.expand(len(counts), -1).clone()
-        proxies_qp[:, : tables.num_blocks].masked_fill_(read_qk, -torch.inf)
+        # The fill of short lists lands in one column too many, which is cut off.
+        read_qk = torch.zeros(len(counts), tables.num_blocks + 1, dtype=torch.bool)
+        read_qk.scatter_(1, blocks_qs.long().remainder(tables.num_blocks + 1), True)
+        proxies_qp[:, : tables.num_blocks].masked_fill_(read_qk[:, :-1], -torch.inf)
         always = torch.arange(first, dtype=places_qs.dtype).expand(len(counts), -1)
         places_qs = torch.cat([always, places_qs], dim=1)
     room = _GATHERED_BYTES // (tables.keys_tx.shape[1] * tables.keys_tx.element_size())

@@ -73,9 +73,9 @@ def layout_order(layout: Layout) -> Tensor:
     return torch.cat([order_n, text_n])
 
 
-def block_sizes(num_tokens: int, block: int) -> Tensor:
+def block_sizes(num_tokens: int, block: int, device: torch.device | str = "cpu") -> Tensor:
     """Return the number of tokens of each block: int64; all full but perhaps the last."""
-    starts = torch.arange(0, num_tokens, block)
+    starts = torch.arange(0, num_tokens, block, device=device)
     return (num_tokens - starts).clamp(max=block)
 
 

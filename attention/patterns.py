@@ -28,7 +28,8 @@ class TopK:
     sub_block     tokens of those parts, >= 1
     top_p         if given, a row reads as many blocks as hold this share of the estimated mass, but
                   no less than half and no more than one and a half times its count
-    budgets       densities per layer and head, instead of one for all; their mean is `density`
+    budgets       densities per self-attention and head, instead of one for all; their mean is
+                  `density`
     Source        block scores by sub-block means as in SGLang's SubBlock router; one proxy for each
                   block left out as in PISA (arXiv 2602.01077) and Sol-Attn (arXiv 2607.24027);
                   top-p joined with top-k after SpargeAttention2 (arXiv 2602.13515); the mass score,

@@ -29,12 +29,20 @@ class Proxies:
 
 
 def make_proxies(
-    k_bhmd: Tensor, v_bhmd: Tensor, key_block: int, compensate: Compensate
+    k_bhmd: Tensor,
+    v_bhmd: Tensor,
+    key_block: int,
+    compensate: Compensate,
+    sizes_k: Tensor | None = None,
 ) -> Proxies | None:
-    """Return the proxies of all key blocks; None for compensate="none"."""
+    """Return the proxies of all key blocks; None for compensate="none".
+
+    sizes_k  `block_sizes` on the device, for callers that ask often
+    """
     if compensate == "none":
         return None
-    sizes_k = block_sizes(k_bhmd.shape[2], key_block).to(k_bhmd.device)
+    if sizes_k is None:
+        sizes_k = block_sizes(k_bhmd.shape[2], key_block, k_bhmd.device)
     keys = block_means(k_bhmd, key_block)
     variances = None
     if compensate == "mean_var":

@@ -5,6 +5,7 @@ Scores are float32, ties go to the lower index, and nothing is read back from th
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,6 +23,17 @@ Scorer = Callable[[Tensor, Tensor, Layout, TopK, float | None], Tensor]
 _CHUNK_BYTES = {"cpu": 2 * 2**20, "cuda": 64 * 2**20}  # of part scores; a CPU's caches are small
 
 
+class RowCounts(NamedTuple):
+    """How many blocks query blocks read.
+
+    wanted_bhq  of each, int64, broadcastable to the rows
+    most        that any reads, known without asking the device
+    """
+
+    wanted_bhq: Tensor
+    most: int
+
+
 def select(
     q_bhnd: Tensor,
     k_bhnd: Tensor,
@@ -31,14 +43,15 @@ def select(
     first_kept: Tensor | None = None,
     scale: float | None = None,
     score: Scorer | None = None,
+    counts: RowCounts | None = None,
 ) -> Selection:
     """Return the key blocks that each query block reads.
 
     q_bhnd, k_bhnd  in the layout's order, any dtype and strides
-    layer           whose budgets count
-    first_kept      `priorities` on the device, for callers that ask often
+    layer           the row of the budgets that counts
     scale           of the products; 1 / sqrt(d) when omitted
     score           from `scorer`; `block_scores` when omitted
+    first_kept, counts   for callers that ask often: `priorities` on the device, and `row_counts`
     Raises          AttentionError if the sequence is not the layout's
     """
     if q_bhnd.shape[2] != layout.tokens or k_bhnd.shape[2] != layout.tokens:
@@ -52,9 +65,23 @@ def select(
     if first_kept is None:
         first_kept = priorities(layout, pattern.neighbours).to(device)
     scores = (score or block_scores)(q_bhnd, k_bhnd, layout, pattern, scale)
-    wanted, most = _counts(scores, layout, pattern, layer)
-    scores = keep_first(scores, first_kept)
-    return _listed(scores, wanted, most, layout)
+    if counts is None:
+        counts = row_counts(layout, pattern, q_bhnd.shape[1], device, layer)
+    if pattern.top_p is not None:
+        counts = _by_mass(scores, counts, pattern.top_p)
+    return _listed(keep_first(scores, first_kept), *counts, layout)
+
+
+def row_counts(
+    layout: Layout, pattern: TopK, heads: int, device: torch.device, layer: int = 0
+) -> RowCounts:
+    """Return how many blocks the rows of a layer read, before top-p.
+
+    Raises  AttentionError when the budgets are another model's
+    """
+    densities = pattern.layer_densities(layer, heads)
+    kept = [kept_blocks(density, layout.key_blocks) for density in densities]
+    return RowCounts(torch.tensor(kept, device=device)[None, :, None], max(kept))
 
 
 def keep_first(scores_bhqk: Tensor, first_kept_qk: Tensor) -> Tensor:
@@ -103,10 +130,8 @@ def block_scores(
     query_parts, key_parts = layout.query_block // query_part, layout.key_block // key_part
     queries_xid = _by_part(block_means(q_bhnd, query_part).float() * scale, query_parts)
     keys_xjd = _by_part(block_means(k_bhnd, key_part).float(), key_parts)
-    sizes_j = _by_part(block_sizes(k_bhnd.shape[2], key_part)[None, None, :, None], key_parts)
-    sizes_i = _by_part(block_sizes(q_bhnd.shape[2], query_part)[None, None, :, None], query_parts)
-    log_sizes_j = sizes_j.flatten().to(q_bhnd.device).float().log()
-    real_i = sizes_i.flatten().to(q_bhnd.device) > 0
+    log_sizes_j = _part_sizes(k_bhnd, key_part, key_parts).float().log()
+    real_i = _part_sizes(q_bhnd, query_part, query_parts) > 0
     # A few heads' worth of part scores at a time; one matrix of them all would be large.
     per_head = 4 * queries_xid.shape[1] * keys_xjd.shape[1]
     step = max(1, _CHUNK_BYTES[q_bhnd.device.type] // per_head)
@@ -120,6 +145,12 @@ def block_scores(
         scores_xik.masked_fill_(~real_i[:, None], -torch.inf)
         found.append(_log_sum(torch.unflatten(scores_xik, 1, (query_parts, -1)), 1))
     return torch.unflatten(torch.cat(found), 0, q_bhnd.shape[:2])
+
+
+def _part_sizes(x_bhnd: Tensor, part: int, parts: int) -> Tensor:
+    """Return the tokens of each part, int64 [i] in the order of `_by_part`, 0 for the fill."""
+    sizes_i = block_sizes(x_bhnd.shape[2], part, x_bhnd.device)
+    return _by_part(sizes_i[None, None, :, None], parts).flatten()
 
 
 def _by_part(x_bhid: Tensor, parts: int) -> Tensor:
@@ -142,18 +173,13 @@ def _log_sum(x: Tensor, dim: int) -> Tensor:
     return (x - highest).exp_().sum(dim).log_().add_(highest.squeeze(dim))
 
 
-def _counts(scores: Tensor, layout: Layout, pattern: TopK, layer: int) -> tuple[Tensor, int]:
-    """Return how many blocks each row reads, and the most that any may read."""
-    blocks, heads = layout.key_blocks, scores.shape[1]
-    densities = pattern.layer_densities(layer, heads)
-    counts = [kept_blocks(density, blocks) for density in densities]
-    wanted = torch.tensor(counts, device=scores.device)[None, :, None]
-    if pattern.top_p is None:
-        return wanted, max(counts)
+def _by_mass(scores: Tensor, counts: RowCounts, top_p: float) -> RowCounts:
+    """Return as many blocks for each row as hold a share of the mass, within half and 1.5 times."""
+    blocks, wanted = scores.shape[-1], counts.wanted_bhq
     least, most = (wanted + 1) // 2, (wanted * 3 // 2).clamp(max=blocks)
     held = scores.softmax(dim=-1).sort(dim=-1, descending=True).values.cumsum(dim=-1)
-    needed = 1 + (held < pattern.top_p).sum(dim=-1)
-    return needed.clamp(min=least, max=most), min(blocks, max(counts) * 3 // 2)
+    needed = 1 + (held < top_p).sum(dim=-1)
+    return RowCounts(needed.clamp(min=least, max=most), min(blocks, counts.most * 3 // 2))
 
 
 def _listed(scores: Tensor, wanted: Tensor, most: int, layout: Layout) -> Selection:

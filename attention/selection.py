@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attention.errors import AttentionError
 from attention.layout import block_sizes
 
 # b batch  h heads  q query blocks  k key blocks  s places in a list  n query tokens  m key tokens
@@ -35,6 +36,22 @@ class Selection:
         """Number of key blocks there are."""
         return -(-self.num_keys // self.key_block)
 
+    def check(self, q_bhnd: Tensor, k_bhmd: Tensor, v_bhmd: Tensor) -> None:
+        """Raise AttentionError for tensors that the lists are not for; asks no device."""
+        tokens = (q_bhnd.shape[2], k_bhmd.shape[2], v_bhmd.shape[2])
+        if tokens != (self.num_queries, self.num_keys, self.num_keys):
+            raise AttentionError(
+                f"The lists are for {self.num_queries} queries and {self.num_keys} keys, and the "
+                f"tensors have {tokens[0]} queries, {tokens[1]} keys and {tokens[2]} values; "
+                "select for these tensors."
+            )
+        lists, heads = self.counts_bhq.shape[:2], q_bhnd.shape[:2]
+        if any(have not in (1, need) for have, need in zip(lists, heads, strict=True)):
+            raise AttentionError(
+                f"There are lists for {lists[0]}x{lists[1]} batches and heads, and queries for "
+                f"{heads[0]}x{heads[1]}; lists are for one, or for as many."
+            )
+
     def mask_bhqk(self) -> Tensor:
         """Return which key blocks are read: bool."""
         shape = (*self.counts_bhq.shape, self.key_blocks + 1)
@@ -47,7 +64,7 @@ class Selection:
         """Return the number of real tokens of each key block: int64."""
         if self.key_sizes_k is not None:
             return self.key_sizes_k.long()
-        return block_sizes(self.num_keys, self.key_block).to(self.blocks_bhqs.device)
+        return block_sizes(self.num_keys, self.key_block, self.blocks_bhqs.device)
 
     def real_m(self) -> Tensor:
         """Return which keys are real and not padding: bool."""
@@ -57,7 +74,7 @@ class Selection:
     def pairs_bh(self) -> Tensor:
         """Return the number of query-key pairs that are computed: float64, on the device."""
         device = self.counts_bhq.device
-        rows_q = block_sizes(self.num_queries, self.query_block).to(device, torch.float64)
+        rows_q = block_sizes(self.num_queries, self.query_block, device).to(torch.float64)
         return (self.mask_bhqk().to(torch.float64) @ self.sizes_k().to(torch.float64)) @ rows_q
 
     def density(self) -> Tensor:

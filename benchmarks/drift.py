@@ -9,6 +9,7 @@ it was. Rates are the drift meter's, change per clip; their intervals are over s
 
 import argparse
 import json
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -81,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             "arms": {arm.name: _summary(arm, runs) for arm in arms},
         }
         if args.out is not None:
-            command = "python -m benchmarks.drift " + " ".join(argv or sys.argv[1:])
+            command = shlex.join(["python", "-m", "benchmarks.drift", *(argv or sys.argv[1:])])
             write_report(args.out, report(command, **content))
     print(_table(content["arms"]))
 
@@ -151,6 +152,7 @@ def _summary(arm: Arm, runs: dict[str, list[Any]]) -> dict[str, Any]:
         },
         "distance to the first clip": mean_of([run.distance for run in mine]).as_dict(),
         "verdicts": [run.verdict for run in mine],
+        "verdicts by group": [run.by_group for run in mine],
         "fails at clip": [run.fails_at for run in mine],
         "last clip read": _shares([run.read_last() for run in mine]),
     }

@@ -70,7 +70,7 @@ def shapes(letters: str) -> tuple[Shape, ...]:
 def check(arm: Arm, q: Tensor, k: Tensor, v: Tensor) -> dict[str, Any]:
     """Compute an arm once; return its error on sampled rows and whether that is allowed."""
     off, torch_off = cells.sampled_error(arm, arm.call(), q, k, v)
-    return {"off": off, "torch_off": torch_off, "right": off <= 2 * torch_off + 1e-5}
+    return {"off": off, "torch_off": torch_off, "right": off <= cells.allowed(torch_off)}
 
 
 def measure_cell(cell: Cell, best_dense: dict[str, float], *, peers: bool) -> dict[str, Any]:

@@ -249,6 +249,11 @@ def _fastvideo_arm(name: str, cell: Cell, q: Tensor, k: Tensor, v: Tensor) -> Ar
                selection)  # fmt: skip
 
 
+def allowed(torch_off: float) -> float:
+    """Return the error that a kernel may have, from that of plain torch in the same dtype."""
+    return 2 * torch_off + 1e-5
+
+
 def sampled_error(arm: Arm, out: Tensor, q: Tensor, k: Tensor, v: Tensor) -> tuple[float, float]:
     """Return an output's largest error on sampled rows, and that of torch in the same dtype.
 

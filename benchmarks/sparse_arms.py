@@ -12,8 +12,10 @@ from typing import Any
 
 from attention import Dense, Grid, TopK, Vsa
 from attention.trained.tiles import Tile
-from vidgen.attention_plan import AttentionPlan, attention_share
+from vidgen.attention_plan import AttentionPlan
+from vidgen.attention_share import attention_share
 from vidgen.device import this_cpu
+from vidgen.errors import BadRequest
 from vidgen.plan import Plan, plan
 from vidgen.request import parse_request
 
@@ -93,7 +95,7 @@ def _asked_arms(shape: Shape, own: Mapping[str, Any], base: AttentionPlan) -> li
     }
     fields |= {
         "top_p 0.9": ({"top_p": 0.9}, "blocks until 90 % of the estimated mass"),
-        "uniform budgets": ({"budgets": "uniform"}, "one density for all heads"),
+        "own budgets": ({"budgets": "own"}, "densities per head, measured on other prompts"),
         "no guard": ({"dense_steps": 0}, "no dense steps"),
         "no dense layer": ({"dense_layers": "none"}, "no dense layer"),
         "sink frame": ({"sink_frames": 1}, "first frame always read"),
@@ -106,10 +108,13 @@ def _asked_arms(shape: Shape, own: Mapping[str, Any], base: AttentionPlan) -> li
         )
         for query, key in BLOCKS
     }
-    made = [
-        Arm(name, planned(shape, **{**own, **changed}).attention, differs)
-        for name, (changed, differs) in fields.items()
-    ]
+    made = []
+    for name, (changed, differs) in fields.items():
+        try:
+            made.append(Arm(name, planned(shape, **{**own, **changed}).attention, differs))
+        except BadRequest as error:
+            if error.field != "budgets":  # of shapes that none were measured for
+                raise
     return [arm for arm in made if arm.plan != base]
 
 

@@ -9,6 +9,7 @@ computes is counted while it runs.
 
 import argparse
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,7 +46,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         rows = velocity_rows(shape, arms, args.prompts, args.states)
     else:
         rows = rendered_rows(shape, arms, args.prompts, args.sheet)
-    command = "python -m benchmarks.sparsity " + " ".join(sys.argv[1:] if argv is None else argv)
+    command = shlex.join(
+        ["python", "-m", "benchmarks.sparsity", *(sys.argv[1:] if argv is None else argv)]
+    )
     content: dict[str, Any] = {}
     for content in rows:
         if args.out is not None:

@@ -1,5 +1,6 @@
 """Advice: what a person should know of a chain, before it runs and after a clip; never an error."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 class Advice:
     """One sentence.
 
-    code  stable word for a program: long_chain, experimental, re_anchor, or the drift meter's own
+    code  stable word for a program: long_chain, experimental, environment, re_anchor, or the drift
+          meter's own
     """
 
     code: str
@@ -44,6 +46,20 @@ def before_run(story: Story, schedule: Schedule) -> tuple[Advice, ...]:
         )
         found.append(Advice("experimental", text))
     return tuple(found)
+
+
+def other_environment(changes: Sequence[str]) -> tuple[Advice, ...]:
+    """Say that a chain goes on elsewhere than it was begun.
+
+    changes  each as "name: old -> new"
+    """
+    if not changes:
+        return ()
+    text = (
+        f"The chain goes on in another environment ({'; '.join(changes)}); new clips need not be "
+        "those of one run to the last bit."
+    )
+    return (Advice("environment", text),)
 
 
 def after_clip(clip: int, correction: Correction, drift: "DriftState | None") -> tuple[Advice, ...]:

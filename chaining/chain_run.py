@@ -1,7 +1,7 @@
 """ChainRun: one run of a chain, in which its missing clips are made one at a time."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -27,6 +27,7 @@ from vidgen.media.disk import remove
 
 if TYPE_CHECKING:
     from chaining.drift.drift import Drift
+    from chaining.drift.verdict import Verdict
 
 DRIFT = "drift.json"
 
@@ -103,6 +104,15 @@ class ChainRun:
         return self._takes
 
     @property
+    def advice(self) -> tuple[Advice, ...]:
+        """What a person should know by now."""
+        return tuple(self._advice)
+
+    def advise(self, items: Iterable[Advice]) -> None:
+        """Add what a person should know."""
+        self._advice.extend(items)
+
+    @property
     def missing(self) -> tuple[ClipPlan, ...]:
         """Clips that are to be made, in that order."""
         return tuple(clip for clip in self._schedule.clips if clip.index not in self._takes)
@@ -114,13 +124,16 @@ class ChainRun:
         Raises  BadMedia
         """
         for plan in self._schedule.clips:
+            # A choice stands, also before a branch that makes another number of trials.
+            chosen = self._chosen(plan, remake=remake)
+            if chosen is not None:
+                self._takes[plan.index] = chosen
+                continue
             trials = self._trials(plan, remake=remake)
             if len(trials) == self._wanted(plan):
                 self._choose(plan, trials)
         self._manifest.save(self._folder)
-        if self._metering is not None:
-            self._metering.take_up(self._takes)
-            self._metering.advance(self._takes)  # a crash can come between a take and its features
+        self._measure_anew()
 
     def make(
         self,
@@ -141,9 +154,9 @@ class ChainRun:
         take = self._make(plan, on, cancel, attempt)
         drift = self._metering.advance(self._takes) if self._metering is not None else None
         found = after_clip(plan.index, take.correction, drift)
-        self._advice.extend(found)
-        failed = drift is not None and drift.verdict.overall == "fail"
-        self.stopped = self.stopped or (failed and self._story.controls.drift_stop)
+        self.advise(found)
+        if drift is not None:
+            self._judge(drift.verdict)
         if on is not None:
             on(ClipFinished(plan.index, len(self._schedule.clips), take, drift, found))
         return take
@@ -151,9 +164,9 @@ class ChainRun:
     def make_all(self, on: OnChain | None, cancel: CancelToken) -> None:
         """Make all clips that are missing, or as many as drift_stop allows."""
         for plan in self.missing:
-            self.make(plan, on, cancel)
             if self.stopped:
                 return
+            self.make(plan, on, cancel)
 
     def discard(self, index: int) -> None:
         """Let a clip's takes count no more; they stay on disk.
@@ -164,8 +177,7 @@ class ChainRun:
         self._takes.pop(index, None)
         self._manifest = self._manifest.without(names)
         self._manifest.save(self._folder)
-        if self._metering is not None:
-            self._metering.take_up(self._takes)
+        self._measure_anew()
 
     def forget_unfinished(self) -> None:
         """Throw away what the maker has done of a clip that is not finished."""
@@ -200,26 +212,51 @@ class ChainRun:
             takes=tuple(takes),
             schedule=self._schedule,
             drift=drift,
-            advice=tuple(self._advice),
+            advice=self.advice,
         )
+
+    def _measure_anew(self) -> None:
+        """Let the meter hold what is finished, measure what a crash left unmeasured, and judge."""
+        self.stopped = False
+        if self._metering is None:
+            return
+        self._metering.take_up(self._takes)
+        self._metering.advance(self._takes)
+        drift = self._metering.report() if self._story.controls.drift_stop else None
+        if drift is not None:
+            self._judge(drift.verdict)
+
+    def _judge(self, verdict: "Verdict") -> None:
+        failed = verdict.overall == "fail"
+        self.stopped = self.stopped or (failed and self._story.controls.drift_stop)
+
+    def _chosen(self, plan: ClipPlan, *, remake: bool) -> Take | None:
+        """Return the take that was chosen; None where there is none, or none that can be used."""
+        name = self._manifest.chosen.get(str(plan.index))
+        found = [path for path in takes_of(self._root, plan.index) if path.name == name]
+        return self._usable(found[0], plan, remake=remake) if found else None
 
     def _trials(self, plan: ClipPlan, *, remake: bool) -> dict[int, Take]:
         found = {}
         for path in takes_of(self._root, plan.index):
-            if path.name in self._manifest.superseded:
-                continue
-            try:
-                take = open_take(path)
-            except BadMedia:
-                if not remake:
-                    raise
-                self._manifest = self._manifest.without([path.name])
-                continue
-            if take.plan != plan:  # of an earlier branch that had this many clips
-                self._manifest = self._manifest.without([path.name])
-                continue
-            found[take.trial] = take
+            if path.name not in self._manifest.superseded:
+                take = self._usable(path, plan, remake=remake)
+                if take is not None:
+                    found[take.trial] = take
         return found
+
+    def _usable(self, path: Path, plan: ClipPlan, *, remake: bool) -> Take | None:
+        """Open a take; one that is damaged, or of another plan, counts no more."""
+        try:
+            take = open_take(path)
+        except BadMedia:
+            if not remake:
+                raise
+        else:
+            if take.plan == plan:
+                return take
+        self._manifest = self._manifest.without([path.name])
+        return None
 
     def _wanted(self, plan: ClipPlan) -> int:
         return self._story.controls.best_of_seams if plan.previous is not None else 1

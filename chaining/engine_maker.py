@@ -10,7 +10,7 @@ import numpy as np
 
 from chaining.capabilities import Capability, capabilities_of
 from chaining.lengths import Lengths
-from chaining.maker import Ask, Float, Made
+from chaining.maker import ENVIRONMENT, Ask, Float, Made
 from chaining.story import Story
 from vidgen.clip import Clip
 from vidgen.device import DeviceProfile
@@ -20,7 +20,7 @@ from vidgen.inputs import Inputs, load_inputs
 from vidgen.media import fit_image, read_image
 from vidgen.models import DEFAULT_MODEL, Model, resolve
 from vidgen.plan import Plan, plan
-from vidgen.recipe import latents_recipe, parse_recipe
+from vidgen.recipe import environment, latents_recipe, parse_recipe
 from vidgen.request import VideoRequest, parse_request
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ class EngineMaker:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Model, weights, request and the kind of device."""
+        """Model, weights, request and kind of device; and the environment, which may differ."""
+        made = self.first_plan
         return {
             "model": self._model.name,
             "weights": self._engine.weights,
@@ -89,7 +90,13 @@ class EngineMaker:
             "fps": str(self.fps),
             "num_frames": self._lengths.most,
             "device": self._device.kind,
-            "dtype": self.first_plan.dtype,
+            "dtype": made.dtype,
+            ENVIRONMENT: {
+                **environment(self._device.name),
+                "attention_backend": made.attention.backend,
+                "offload": made.offload,
+                "vae_tiling": made.vae_tiling,
+            },
         }
 
     def picture(self, path: str) -> Float:

@@ -48,5 +48,12 @@ class ClipFinished:
     advice: "tuple[Advice, ...]"
 
 
-ChainEvent = ChainProgress | ClipFinished | Preview
+@dataclass(frozen=True, slots=True)
+class TakenUp:
+    """A chain goes on; advice is what a person should know of that."""
+
+    advice: "tuple[Advice, ...]"
+
+
+ChainEvent = TakenUp | ChainProgress | ClipFinished | Preview
 OnChain = Callable[[ChainEvent], None]

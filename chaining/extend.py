@@ -5,6 +5,7 @@ brought to the file's size. Sound is cut and laid down in `sound`.
 """
 
 # f frames  r rows  w columns  c channels
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -102,7 +103,7 @@ def _frame(path: Path, info: VideoInfo, frame: int | None, seconds: float | None
         raise BadRequest("from_frame and from both say where to go on; give one of them.")
     if seconds is not None:
         length = info.num_frames / info.fps
-        at = Fraction(seconds).limit_denominator(100000)
+        at = Fraction(seconds).limit_denominator(100000) if math.isfinite(seconds) else -1
         if not 0 <= at <= length:
             raise BadRequest(
                 f"from={seconds:g} s is not in {path.name}, which lasts {float(length):.3f} s.",

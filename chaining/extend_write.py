@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from chaining.extend import Extended
-from chaining.sound import add_sound, holds_sound, sound_of, write_wav
+from chaining.sound import add_sound, holds_sound, write_sound
 from vidgen.media import VideoWriter
 from vidgen.media.disk import check_folder
 from vidgen.recipe import recipe_text
@@ -47,6 +47,6 @@ def write_extended(
         if with_sound:
             kept, total = (count / info.fps for count in (extended.kept, extended.num_frames))
             track = Path(spare, "sound.wav")
-            write_wav(track, sound_of(extended.original.path, kept, total))
+            write_sound(extended.original.path, track, kept, total)
             add_sound(pictures, track, path, profile=how.profile, recipe=text, title=title)
     return extended.kept / info.fps if with_sound else None

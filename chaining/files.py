@@ -12,6 +12,8 @@ from typing import Any
 from vidgen.errors import BadMedia, DoesNotFit, VidgenError
 from vidgen.media.disk import check_folder, part_of, publish, sync_file
 
+LOCK = "lock"  # the file in a chain's folder that whoever works there has locked
+
 
 class Busy(VidgenError):
     """Another process works in the folder."""
@@ -63,7 +65,7 @@ def locked(folder: Path) -> Iterator[None]:
     """
     check_folder(folder)
     try:
-        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise DoesNotFit(
             f"{folder / 'lock'} cannot be opened ({error.strerror}); choose another folder.",

@@ -10,12 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from chaining.colour.checks import check_frames
-from chaining.colour.oklab import linear_to_srgb, srgb_to_linear
+from chaining.colour.oklab import LUMA_C, linear_to_srgb, srgb_to_linear
 from vidgen.errors import BadRequest
 
 Float = npt.NDArray[np.float32]
-
-LUMA_C = np.array([0.2126, 0.7152, 0.0722], np.float32)  # BT.709
 
 # How far the new run has come in at t, where the overlap runs from 0 to 1.
 JOINS: dict[str, Callable[[Float], Float]] = {

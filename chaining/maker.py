@@ -21,6 +21,8 @@ from vidgen.events import Callback, CancelToken
 Float = npt.NDArray[np.float32]
 EditLatents = Callable[[Float], Float]
 
+ENVIRONMENT = "environment"  # part of an identity that may differ, though bits may with it
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ask:
@@ -85,7 +87,8 @@ class ClipMaker(Protocol):
     """Makes clips of one model at one size and rate.
 
     size      (width, height) of the frames that it makes; export_size: of the file, their centre
-    identity  what must be the same when a chain is taken up again, JSON-ready
+    identity  what must be the same when a chain is taken up again, JSON-ready; under ENVIRONMENT,
+              if there, what had better be
     """
 
     @property

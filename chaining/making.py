@@ -19,7 +19,7 @@ from chaining.seam_score import seam_score
 from chaining.seeds import clip_seed
 from chaining.story import Story
 from chaining.strategies import Given, Handing, Seen, handing
-from chaining.takes import NewTake, Take, save_take
+from chaining.takes import UNFINISHED, NewTake, Take, save_take
 from vidgen.errors import BadOutput, BadRequest, Unsupported
 from vidgen.events import Callback, CancelToken
 from vidgen.media import VideoWriter, read_video
@@ -42,7 +42,7 @@ class Making:
         self._schedule = schedule
         self._maker = maker
         self._root = root
-        self.unfinished = root.parent / "unfinished"
+        self.unfinished = root.parent / UNFINISHED
 
     def make(
         self,

@@ -11,12 +11,15 @@ from typing import Any
 
 from chaining.clip_plan import ClipPlan
 from chaining.files import read_json, write_json
+from chaining.maker import ENVIRONMENT
 from chaining.schedule import Schedule
 from chaining.story import Story, parse_story
 from vidgen.errors import BadMedia, BadRequest
+from vidgen.home import expanded
 
 SCHEMA = 1
 NAME = "manifest.json"
+_BESIDE = {"request": ("format", "crf"), "controls": ("drift_stop", "max_chain")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,7 @@ def refuse_changes(old: Manifest, new: Manifest, from_clip: int | None) -> None:
     changed = _differences(_of_clips(old.identity), _of_clips(new.identity), "")
     if from_clip is None:
         changed += _differences(_of_clips(old.story), _of_clips(new.story), "")
-    else:
+    if from_clip is not None or not changed:  # the same story may be laid out otherwise now
         pairs = zip(
             old.schedule["clips"][:from_clip], new.schedule["clips"][:from_clip], strict=False
         )
@@ -144,12 +147,20 @@ def refuse_changes(old: Manifest, new: Manifest, from_clip: int | None) -> None:
         raise BadRequest(f"The chain began otherwise: {shown}; undo that, {way_out}.")
 
 
+def environment_changes(old: Manifest, new: Manifest) -> list[str]:
+    """Return what a chain runs on that is not as it was, where that is known."""
+    before, after = (part.identity.get(ENVIRONMENT) for part in (old, new))
+    return _differences(before, after, "") if before and after else []
+
+
 def _of_clips(part: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what says only how the delivered file is encoded: no clip depends on it."""
-    request = part.get("request")  # a maker other than the engine's may have none
-    if not isinstance(request, dict):
-        return part
-    return {**part, "request": {k: v for k, v in request.items() if k not in ("format", "crf")}}
+    """Leave out what may differ: how the file is encoded, when to stop, and the environment."""
+    found = {key: value for key, value in part.items() if key != ENVIRONMENT}
+    for name, beside in _BESIDE.items():
+        inner = part.get(name)  # a maker other than the engine's may have none
+        if isinstance(inner, dict):
+            found[name] = {key: value for key, value in inner.items() if key not in beside}
+    return found
 
 
 def _named(clips: list[dict[str, Any]]) -> set[str]:
@@ -188,7 +199,7 @@ def _pictures(story: Story) -> dict[str, str]:
         *(path for shot in story.shots for path in (shot.image, shot.last_image)),
     ]
     return {
-        path: hashlib.sha256(Path(path).expanduser().read_bytes()).hexdigest()
+        path: hashlib.sha256(expanded(path).read_bytes()).hexdigest()
         for path in dict.fromkeys(named)
-        if path is not None and not path.startswith("data:") and Path(path).expanduser().is_file()
+        if path is not None and not path.startswith("data:") and expanded(path).is_file()
     }

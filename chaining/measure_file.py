@@ -47,10 +47,12 @@ def measure_file(
 
 
 def _source_notes(footage: Footage) -> tuple[str, ...]:
+    assumed = tuple(str(item) for item in footage.info.assumptions if item.field == "num_frames")
     if footage.kind != "lossy":
-        return ()
+        return assumed
     codec = footage.info.codec
     return (
+        *assumed,
         f"The file is lossy ({codec}, {footage.info.pixel_format}): part of what is read is the "
         "codec's own, above all in detail and noise; a lossless master reads truer.",
     )

@@ -20,9 +20,7 @@ class Metering:
     def __init__(self, schedule: Schedule) -> None:
         self._fps = float(schedule.fps)
         self._order = [clip.index for clip in schedule.shown]
-        self._meter = DriftMeter(self._fps, requested_clips=len(self._order))
-        self._done = 0
-        self.drift: DriftState | None = None
+        self.take_up({})
 
     def take_up(self, takes: dict[int, Take]) -> None:
         """Read what was measured of clips that were finished earlier; the rest is measured anew."""
@@ -32,7 +30,9 @@ class Metering:
             if found is None:
                 break
             known.append(found)
-        self._meter = DriftMeter(self._fps, requested_clips=len(self._order), features=known)
+        self._meter = DriftMeter(
+            self._fps, requested_clips=len(self._order), features=known, source="png"
+        )
         self._done = len(known)
 
     def advance(self, takes: dict[int, Take]) -> DriftState | None:
@@ -44,7 +44,6 @@ class Metering:
         while self._done < len(self._order) and self._order[self._done] in takes:
             newest = self._measure(takes[self._order[self._done]])
             self._done += 1
-        self.drift = newest or self.drift
         return newest
 
     def report(self) -> Drift | None:

@@ -10,7 +10,7 @@ from chaining.capabilities import Capability
 from chaining.clip_plan import ClipPlan
 from chaining.lengths import Lengths
 from chaining.story import Story
-from chaining.strategies.storyboard import lay_story
+from chaining.strategies.storyboard import lay_story, refuse_unused
 from vidgen.adjustment import Adjustment
 
 
@@ -65,13 +65,18 @@ def make_schedule(
     fps: Fraction,
     able: Collection[Capability],
     seed: int | None = None,
+    *,
+    begun: bool = False,
 ) -> Schedule:
     """Decide every clip of a story.
 
     able    what the model can be given
     seed    used when the story has none; drawn when both are missing
+    begun   there is a chain of it, so that options which do nothing are not refused any more
     Raises  BadRequest, Unsupported
     """
+    if not begun:
+        refuse_unused(story, lengths.step)
     found = story.seed if story.seed is not None else seed
     found = secrets.randbits(31) if found is None else found
     clips = tuple(lay_story(story, lengths, fps, able, found))

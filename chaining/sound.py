@@ -1,7 +1,7 @@
 """The sound of an extended video: the original's, sample by sample where it was, then silence."""
 
 # k channels  s samples
-from dataclasses import dataclass
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,22 +19,13 @@ from vidgen.media.video_read import probe_video
 Float = npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Sound:
-    """Sound from a video's first frame on, in -1..1."""
-
-    samples_ks: Float
-    rate: int
-    layout: str
-
-
 def holds_sound(profile: str) -> bool:
     """Whether a format can hold sound."""
     return profile not in SILENT
 
 
-def sound_of(path: Path, kept: Fraction, total: Fraction) -> Sound:
-    """Read the first track of a video.
+def write_sound(video: Path, target: Path, kept: Fraction, total: Fraction) -> None:
+    """Write the first track of a video, a piece at a time, as a wav file of 32-bit floats.
 
     kept   seconds from its first frame on that are kept; silence follows up to `total` seconds
     A track that begins after the first frame, or ends early, has silence there.
@@ -42,50 +33,82 @@ def sound_of(path: Path, kept: Fraction, total: Fraction) -> Sound:
     """
     import av
 
-    timing = scan_timing(path)
-    with open_video(path) as container:
-        shown = video_stream(container, path.name)
-        tick = shown.time_base or Fraction(0)
-        began = timing.pts[0] * tick if timing.pts else Fraction(0)
+    with open_video(video) as container, av.open(str(target), "w", format="wav") as file:
         track = container.streams.audio[0]
         rate, layout = track.codec_context.sample_rate, track.codec_context.layout
-        samples_ks = np.zeros((layout.nb_channels, round(total * rate)), np.float32)
-        ends = min(round(kept * rate), samples_ks.shape[1])
-        plain = av.AudioResampler(format="fltp", layout=layout.name, rate=rate)
-        # Times are rounded to ticks (a millisecond in Matroska): only a gap beyond that is real.
-        slack = 2 + 2 * rate * (track.time_base or 0)
-        place = None
-        for frame in container.decode(track):
-            if frame.pts is not None and frame.time_base is not None:
-                told = round((frame.pts * frame.time_base - began) * rate)
-                place = told if place is None or abs(told - place) > slack else place
-            for part in plain.resample(frame):
-                place = place or 0
-                _lay(samples_ks[:, :ends], part.to_ndarray(), place)
-                place += part.samples
-    return Sound(samples_ks, rate, layout.name)
+        stop = round(total * rate)
+        ends = min(round(kept * rate), stop)
+        tape = _Tape(file, rate, layout)
+        for start, part_ks in _pieces(container, track, _begins(video, container)):
+            tape.lay(start, part_ks[:, : max(0, ends - start)])
+        tape.close(stop)
 
 
-def _lay(samples_ks: Float, part_ks: Any, start: int) -> None:
-    """Put samples where they belong, as far as they lie within."""
-    skip = max(0, -start)
-    part_ks, start = part_ks[:, skip:], start + skip
-    room = samples_ks.shape[1] - start
-    if room > 0 and part_ks.shape[1]:
-        part_ks = part_ks[:, :room]
-        samples_ks[:, start : start + part_ks.shape[1]] = part_ks
+def _begins(path: Path, container: Any) -> Fraction:
+    """Return the time of a video's first frame."""
+    timing = scan_timing(path)
+    tick = video_stream(container, path.name).time_base or Fraction(0)
+    return timing.pts[0] * tick if timing.pts else Fraction(0)
 
 
-def write_wav(path: Path, sound: Sound) -> None:
-    """Write sound as it is, in 32-bit floats."""
+def _pieces(container: Any, track: Any, began: Fraction) -> Iterator[tuple[int, Float]]:
+    """Yield a track's samples as it is decoded, each with the sample at which it begins.
+
+    began  time of sample 0
+    """
     import av
 
-    with av.open(str(path), "w", format="wav") as container:
-        track: Any = container.add_stream("pcm_f32le", rate=sound.rate, layout=sound.layout)
-        packed = np.ascontiguousarray(sound.samples_ks.T).reshape(1, -1)
-        frame = av.AudioFrame.from_ndarray(packed, format="flt", layout=sound.layout)
-        frame.sample_rate = sound.rate
-        container.mux([*track.encode(frame), *track.encode(None)])
+    rate = track.codec_context.sample_rate
+    plain = av.AudioResampler(format="fltp", layout=track.codec_context.layout.name, rate=rate)
+    # Times are rounded to ticks (a millisecond in Matroska): only a gap beyond that is real.
+    slack = 2 + 2 * rate * (track.time_base or 0)
+    place = None
+    for frame in container.decode(track):
+        if frame.pts is not None and frame.time_base is not None:
+            told = round((frame.pts * frame.time_base - began) * rate)
+            place = told if place is None or abs(told - place) > slack else place
+        for part in plain.resample(frame):
+            place = place or 0
+            yield place, np.asarray(part.to_ndarray(), np.float32)
+            place += part.samples
+
+
+class _Tape:
+    """A wav file that grows from its first sample on."""
+
+    def __init__(self, file: Any, rate: int, layout: Any) -> None:
+        self._file = file
+        self._rate = rate
+        self._layout = layout
+        self._track: Any = file.add_stream("pcm_f32le", rate=rate, layout=layout.name)
+        self._done = 0
+
+    def lay(self, start: int, part_ks: Float) -> None:
+        """Put samples where they belong, after silence; what lies before is left out."""
+        part_ks = part_ks[:, max(0, self._done - start) :]
+        if part_ks.shape[1]:
+            self._silent_until(start)
+            self._write(part_ks)
+
+    def close(self, stop: int) -> None:
+        """End the file after so many samples."""
+        self._silent_until(stop)
+        self._file.mux(self._track.encode(None))
+
+    def _silent_until(self, stop: int) -> None:
+        while self._done < stop:
+            count = min(self._rate, stop - self._done)
+            self._write(np.zeros((self._layout.nb_channels, count), np.float32))
+
+    def _write(self, part_ks: Float) -> None:
+        import av
+
+        packed = np.ascontiguousarray(part_ks.T).reshape(1, -1)
+        frame = av.AudioFrame.from_ndarray(packed, format="flt", layout=self._layout.name)
+        frame.sample_rate, frame.pts = self._rate, self._done
+        frame.time_base = Fraction(1, self._rate)
+        self._file.mux(self._track.encode(frame))
+        self._done += part_ks.shape[1]
 
 
 def add_sound(

@@ -13,6 +13,7 @@ import yaml  # type: ignore[import-untyped]
 
 from chaining.story import Story, parse_story
 from vidgen.errors import BadMedia, BadRequest, NotFound
+from vidgen.home import expanded
 
 _LINE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*s\s*:\s*(.*\S)\s*", re.DOTALL)
 _PICTURES = ("image", "last_image")
@@ -179,7 +180,7 @@ def _beside(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _picture(name: str, folder: Path) -> str:
-    return name if name.startswith("data:") else str(folder / Path(name).expanduser())
+    return name if name.startswith("data:") else str(folder / expanded(name))
 
 
 _READERS = {".yaml": _yaml, ".yml": _yaml, ".json": _json, ".csv": _csv}

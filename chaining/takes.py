@@ -20,7 +20,7 @@ from chaining.clip_plan import ClipPlan
 from chaining.files import file_hash, read_json, write_json
 from chaining.maker import Made
 from chaining.recolour import Correction
-from vidgen.errors import BadMedia, DoesNotFit
+from vidgen.errors import BadMedia, BadRequest, DoesNotFit
 from vidgen.media import VideoWriter, read_video
 from vidgen.media.disk import part_of, publish, remove, sync_file
 
@@ -30,7 +30,10 @@ SCHEMA = 1
 FRAMES, LATENTS, HANDED, FEATURES, RECORD = (
     "frames.mkv", "latents.safetensors", "handover.safetensors", "features.npz", "take.json",
 )  # fmt: skip
+UNFINISHED = "unfinished"  # folder for what the maker has done of a clip
 _NAME = re.compile(r"(\d{3,})-(\d+)")
+_PART = re.compile(r".+\.[0-9a-f]{8}\.part")  # as part_of names them
+_KEPT = re.compile(r"[0-9a-f]+\.safetensors(\.[0-9a-f]{8}\.part)?")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,19 +160,39 @@ def takes_of(root: Path, index: int) -> list[Path]:
     return [root / f"{index:03d}-{number}" for number in sorted(_numbers(root, index))]
 
 
+def takes_from(root: Path, index: int) -> list[str]:
+    """Return the names of all takes of a clip and of later ones, of whatever branch."""
+    return sorted(name for name, clip, _ in _found(root) if clip >= index)
+
+
 def clear_parts(folder: Path) -> None:
-    """Delete what a run that was killed left half written in a chain's folder."""
-    for path in [*folder.glob("*.part"), *folder.glob("takes/*.part")]:
-        remove(path)
-    for path in folder.glob("takes/*/*.part"):
-        remove(path)
+    """Delete what a run that was killed left half written in a chain's folder.
+
+    Raises  BadRequest when files of others are where such things are kept, before any is deleted
+    """
+    for path in (folder / UNFINISHED).glob("*"):
+        if _KEPT.fullmatch(path.name) is None:
+            raise BadRequest(
+                f"{path.parent} holds {path.name!r}, which is of no chain; name another folder.",
+                field="folder",
+            )
+    takes = [path for path in folder.glob("takes/*") if _NAME.fullmatch(path.name)]
+    for place in (folder, folder / "takes", *takes):
+        for path in place.glob("*.part"):
+            if _PART.fullmatch(path.name) is not None:
+                remove(path)
 
 
 def _numbers(root: Path, index: int) -> list[int]:
+    return [number for _, clip, number in _found(root) if clip == index]
+
+
+def _found(root: Path) -> list[tuple[str, int, int]]:
+    """Return the name, clip and number of every take."""
     if not root.is_dir():
         return []
     found = [_NAME.fullmatch(path.name) for path in root.iterdir()]
-    return [int(match[2]) for match in found if match is not None and int(match[1]) == index]
+    return [(match[0], int(match[1]), int(match[2])) for match in found if match is not None]
 
 
 def _write_files(part: Path, new: NewTake, fps: Fraction) -> None:

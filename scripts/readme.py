@@ -3,11 +3,20 @@
 import argparse
 import dataclasses
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pydantic.fields import FieldInfo
+from results import (
+    drift_steps_table,
+    drift_table,
+    made_of,
+    paired_drift_table,
+    rendered_table,
+    table,
+    velocity_table,
+)
 
 from server.cli.settings import shown_value
 from server.settings import ServerSettings
@@ -61,14 +70,14 @@ def fields_table() -> str:
         )
         for name, info in fields().items()
     )
-    return _table(("group", "field", "values", "default", "meaning", "also accepted"), rows)
+    return table(("group", "field", "values", "default", "meaning", "also accepted"), rows)
 
 
 def models_table() -> str:
     """One row for each model that can be asked for by name."""
     toy = (f"`{DEFAULT_MODEL}`", "bundled", "a toy world, the default", "Apache-2.0")
     rows = ((f"`{row.name}`", f"`{row.hub_id}`", row.about, row.licence) for row in KNOWN)
-    return _table(("name", "weights", "what it is", "licence"), (toy, *rows))
+    return table(("name", "weights", "what it is", "licence"), (toy, *rows))
 
 
 def settings_table() -> str:
@@ -77,7 +86,7 @@ def settings_table() -> str:
         (f"`{name}`", _shown(info.default), info.description or "")
         for name, info in ServerSettings.model_fields.items()
     )
-    return _table(("setting", "default", "meaning"), rows)
+    return table(("setting", "default", "meaning"), rows)
 
 
 def _shown(default: Any) -> str:
@@ -89,6 +98,14 @@ Sections = dict[str, Callable[[], str]]
 PAGES: dict[str, Sections] = {
     "README.md": {"fields": fields_table, "models": models_table},
     "docs/operating.md": {"settings": settings_table},
+    "docs/results.md": {
+        "rendered-1296": made_of(rendered_table, "sparsity-rendered-1296"),
+        "rendered-3024": made_of(rendered_table, "sparsity-rendered-3024"),
+        "velocity-1296": made_of(velocity_table, "sparsity-velocity-1296"),
+        "drift-chains": made_of(drift_table, "drift-chains"),
+        "drift-steps": made_of(drift_steps_table, "drift-chains"),
+        "drift-sparse": made_of(paired_drift_table, "drift-sparse"),
+    },
 }
 
 
@@ -129,11 +146,6 @@ def _default(name: str, info: FieldInfo) -> str:
     if isinstance(info.default, bool):
         return "yes" if info.default else "no"
     return f"`{info.default}`"
-
-
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [head, tuple("---" for _ in head), *rows]
-    return "".join(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |\n" for row in lines)
 
 
 if __name__ == "__main__":

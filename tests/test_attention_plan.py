@@ -1,5 +1,6 @@
 """What planning decides about attention: choices with reasons, refusals, adjustments, its cost."""
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -7,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from attention import TopK
 from vidgen.attention_plan import noise_level
+from vidgen.attention_share import attention_share, attention_spread
 from vidgen.budgets import DENSITIES, Recall, save_budgets
 from vidgen.device import cpu_profile, named
 from vidgen.errors import BadRequest
@@ -68,12 +71,71 @@ def test_the_work_of_a_sparse_run_is_counted_by_hand() -> None:
     assert found.estimate.seconds["denoise"].middle < dense.estimate.seconds["denoise"].middle
 
 
+def test_judging_blocks_costs_what_each_way_of_it_multiplies() -> None:
+    found = made(WAN, attention="topk", dense_steps=0, dense_layers="none", compensate="none")
+
+    def judging(backend: str, score: Any) -> float:
+        pattern = dataclasses.replace(found.attention.pattern, score=score)
+        changed = dataclasses.replace(found.attention, pattern=pattern, backend=backend)
+        share = attention_share(changed, found.model, found.grid, (0, 50), found.flow_shift)
+        return share - 64 / 512
+
+    for backend, score, wanted in (
+        ("triton", "subblock", 0.5 / 256),
+        ("triton", "mass", 2 * 0.5 / 256),  # its sums are made in a pass of their own
+        ("cpu", "mass", 0.5 / 256),
+        ("triton", "mean", 0.5 / (128 * 64)),  # parts are whole blocks
+    ):
+        assert judging(backend, score) == pytest.approx(wanted, rel=1e-6)
+
+
+def test_top_p_widens_the_time_by_what_it_may_read() -> None:
+    plain = made(WAN, attention="topk", dense_steps=0.2)
+    loose = made(WAN, attention="topk", dense_steps=0.2, top_p=0.9)
+    assert loose.estimate.flops == plain.estimate.flops
+    dense = made(WAN).estimate.flops["attention"]
+    # 32 to 96 of 512 key blocks, in 40 of 50 steps and 29 of 30 layers.
+    spread = 0.8 * 29 / 30 * 32 / 512
+    work = (loose.attention, loose.model, loose.grid, (0, 50), loose.flow_shift)
+    assert attention_spread(*work) == pytest.approx(spread, rel=1e-6)
+    middle = plain.estimate.flops["attention"] / dense
+    for density, end in ((32 / 512, "low"), (96 / 512, "high")):
+        exact = made(WAN, attention="topk", dense_steps=0.2, density=density).estimate
+        assert getattr(loose.estimate.seconds["denoise"], end) == pytest.approx(
+            getattr(exact.seconds["denoise"], end), rel=1e-6
+        )
+        off = abs(exact.flops["attention"] / dense - middle)
+        assert off == pytest.approx(spread, rel=1e-6)
+    assert any("op-p decides while it runs" in note for note in loose.estimate.notes)
+    assert not any("op-p" in note for note in plain.estimate.notes)
+
+
+def test_dense_layers_of_vace_are_control_blocks_too() -> None:
+    vace = {**WAN, "model": "wan2.1-vace-1.3b"}
+    plans = [made(vace, attention="topk", dense_steps=0, dense_layers=layers) for layers in
+             ("none", "0", "1")]  # fmt: skip
+    sparse, control, main = (
+        found.estimate.flops["attention"] / made(vace).estimate.flops["attention"]
+        for found in plans
+    )
+    # 30 blocks and 15 control blocks: layer 0 has one of each, layer 1 none of the latter.
+    assert control == pytest.approx(2 / 45 + 43 / 45 * sparse, rel=1e-6)
+    assert main == pytest.approx(1 / 45 + 44 / 45 * sparse, rel=1e-6)
+
+
 def test_a_short_clip_stays_dense_and_says_so() -> None:
     short = {"width": 256, "height": 256, "num_frames": 17}
     found = made(WAN, attention="topk", **short)
     assert found.attention.name == "dense"
     (change,) = [item for item in found.adjustments if item.field == "attention"]
     assert "below the floor of 8,192" in change.why
+    assert "attention_backend" not in {item.field for item in found.adjustments}
+    asked = made(WAN, attention="topk", attention_backend="triton", **short)
+    assert asked.attention.backend == "sdpa"
+    changes = {item.field: (item.asked, item.used) for item in asked.adjustments}
+    assert changes["attention"] == ("topk", "dense")
+    assert changes["attention_backend"] == ("triton", "sdpa")
+    assert "below the floor of 8,192" in asked.attention.reason
     with pytest.raises(BadRequest, match="strict"):
         made(WAN, attention="topk", strict=True, **short)
     assert made(WAN, attention="topk", min_tokens=0, **short).attention.name == "topk"
@@ -138,6 +200,33 @@ def test_planning_sparse_attention_loads_no_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.parametrize(
+    ("model", "rows"), [("wan2.2-t2v-a14b", 80), ("wan2.1-vace-14b", 48), ("wan2.1-t2v-14b", 40)]
+)
+def test_each_self_attention_has_its_own_budgets(tmp_path: Path, model: str, rows: int) -> None:
+    fields = {**WAN, "model": model, "attention": "topk", "dense_layers": "0"}
+    path, heads = tmp_path / "b.json", 40
+    grid = str(made(fields).grid)
+    flat = tuple(DENSITIES)
+    sharp = tuple(min(1.0, 30 * density) for density in DENSITIES)
+    kept = tuple((sharp if row % 3 else flat,) * heads for row in range(rows))
+    save_budgets(path, [Recall(model, "w", grid, 128, 64, DENSITIES, kept)])
+    pattern = made(fields, budgets=str(path)).attention.pattern
+    assert isinstance(pattern, TopK)
+    assert pattern.budgets is not None
+    dense = {"wan2.2-t2v-a14b": {0, 40}, "wan2.1-vace-14b": {0, 40}, "wan2.1-t2v-14b": {0}}[model]
+    assert {row for row, found in enumerate(pattern.budgets) if not found} == dense
+    experts = 2 if rows == 80 else 1
+    for expert in range(experts):
+        part = pattern.budgets[expert * rows // experts : (expert + 1) * rows // experts]
+        densities = [density for row in part for density in row]
+        assert sum(densities) / len(densities) == pytest.approx(0.125)
+
+    save_budgets(path, [Recall(model, "w", grid, 128, 64, DENSITIES, kept[:39])])
+    with pytest.raises(BadRequest, match=f"39 self-attentions for {model}, which has {rows}"):
+        made(fields, budgets=str(path))
+
+
 def test_a_recipe_tells_budgets_apart(tmp_path: Path) -> None:
     curve = tuple(min(1.0, 3 * density) for density in DENSITIES)
     sharp = tuple(min(1.0, 20 * density) for density in DENSITIES)
@@ -153,3 +242,26 @@ def test_a_recipe_tells_budgets_apart(tmp_path: Path) -> None:
         named_as.append(sparse.as_dict()["sparse"]["budgets"])
     assert all(name.startswith("per head ") for name in named_as)
     assert named_as[0] != named_as[1]
+
+
+def test_a_model_s_own_budgets_are_used_when_they_pay_or_are_asked_for() -> None:
+    """toyworld ships some, which gain nothing there; a WAN folder ships none."""
+
+    def densities(**fields: Any) -> Any:
+        return made(TOY, "cpu", attention="topk", **fields).attention.pattern.budgets
+
+    assert densities() is None
+    assert densities(budgets="uniform") is None
+    assert len(densities(budgets="own")) == 6
+    with pytest.raises(BadRequest, match=r"has no budgets for toyworld at 2x4x4 tokens"):
+        densities(budgets="own", num_frames=5, width=64, height=64)
+    with pytest.raises(BadRequest, match="has no budgets of its own"):
+        made(WAN, attention="topk", budgets="own")
+
+
+def test_more_sink_frames_than_the_clip_has_are_refused() -> None:
+    asked = {"attention": "topk", "num_frames": 9}
+    assert made(TOY, "cpu", sink_frames=3, **asked).attention.sink_frames == 3
+    with pytest.raises(BadRequest, match=r"sink_frames=4 is more than the clip's 3 latent") as no:
+        made(TOY, "cpu", sink_frames=4, **asked)
+    assert no.value.field == "sink_frames"

@@ -191,3 +191,42 @@ def test_the_sparse_step_attaches_and_detaches():
     before, sparse, after = calls["dense"](), calls["sparse"](), calls["dense"]()
     assert torch.equal(before, after)
     assert not torch.equal(before, sparse)
+
+
+def test_other_kernel_shapes_are_compared_before_they_are_timed(monkeypatch):
+    pytest.importorskip("triton", reason="triton is not installed")
+    from attention.triton_configs import CONFIGS
+    from benchmarks import gpu_pieces
+
+    base, cell, timed = CONFIGS[90, 128], Cell(SMALL, 0.125, "random"), []
+
+    def launch(work, config, out):
+        if config.stages == 5:
+            raise RuntimeError("out of resource: shared memory")
+        if config.stages == 2:
+            return  # writes nothing; what another left there must not pass for its own
+        seed = 1 if config.rows == 64 else 0  # another mask
+        selection = gpu_pieces.lists(cell, (128, 64), "cpu", seed)
+        out.copy_(attend_reference(work.q, work.k, work.v, selection))
+
+    def interleaved(calls):
+        timed.extend(calls)
+        return [[1.0]] * len(calls), []
+
+    inputs = gpu_cells.inputs
+    monkeypatch.setattr(gpu_pieces, "inputs", lambda shape, _: inputs(shape, "cpu"))
+    monkeypatch.setattr(gpu_pieces, "device_config", lambda _: base)
+    monkeypatch.setattr(gpu_pieces, "launch", launch)
+    monkeypatch.setattr(gpu_pieces, "interleaved", interleaved)
+    found = gpu_pieces.tune(SMALL, lambda: 1000.0)
+    ways = {"timed": "ms", "wrong": "wrong", "failed": "failed"}
+    said = {way: [row["config"] for row in found if key in row] for way, key in ways.items()}
+    assert said["timed"][0] == str(base)
+    assert len(timed) == len(said["timed"]) == 5
+    assert all(", stages=5" in config for config in said["failed"])
+    wrong = [config for config in said["wrong"] if ", stages=2" not in config]
+    assert ["rows=64" in config for config in wrong] == [True]
+    assert len(said["wrong"]) == 2
+
+    monkeypatch.setattr(gpu_pieces, "launch", lambda _work, _config, out: out.zero_())
+    assert [set(row) for row in gpu_pieces.tune(SMALL, lambda: 1000.0)] == [{"config", "wrong"}]

@@ -86,7 +86,7 @@ def test_every_other_arm_differs_from_the_base_and_says_how(arms: dict[str, Arm]
     assert blocks == {(16, 16), (48, 16), (64, 32)}
 
 
-def test_budgets_of_the_model_s_folder_are_the_base_s_and_uniform_ones_an_arm(
+def test_budgets_of_the_model_s_folder_are_an_arm_of_the_same_mean_density(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = resolve("toyworld")
@@ -96,13 +96,11 @@ def test_budgets_of_the_model_s_folder_are_the_base_s_and_uniform_ones_an_arm(
     moved = dataclasses.replace(model, folder=tmp_path)
     monkeypatch.setattr("vidgen.plan.resolve", lambda _name: moved)
     made = {arm.name: arm for arm in arms_of(SHAPE, "cpu")}
-    budgets = made[BASE].plan.pattern.budgets
-    assert budgets is not None
-    assert len({density for row in budgets for density in row}) > 1
-    given = [density for row in made["topk 0.25"].plan.pattern.budgets for density in row]
-    assert np.mean(given) == pytest.approx(0.25)
-    assert made["uniform budgets"].plan.pattern.budgets is None
-    assert made["no dense layer"].plan.pattern.budgets[0] != ()
+    assert made[BASE].plan.pattern.budgets is None
+    given = [density for row in made["own budgets"].plan.pattern.budgets for density in row]
+    assert len(set(given)) > 1
+    assert np.mean(given) == pytest.approx(0.125)
+    assert "own budgets" not in {arm.name for arm in arms_of((9, 64, 64), "cpu")}
 
 
 def test_tiles_compute_what_the_base_does_padding_included(arms: dict[str, Arm]) -> None:
@@ -205,7 +203,7 @@ def test_work_is_counted_as_the_model_counts_it(
     dense = denoise_flops(made) / 40
     assert forward_flops(transformer, state.inputs) == pytest.approx(dense, rel=1e-9)
     attention = made.estimate.flops["attention"] / 40
-    names = (FEWER, BASE, "uniform budgets", "no guard", "no dense layer", "compensate none",
+    names = (FEWER, BASE, "own budgets", "no guard", "no dense layer", "compensate none",
              "compensate mean_var")  # fmt: skip
     some = [arms[name] for name in names]
     levels = [1.0, 0.5, 0.4, 0.3]
@@ -218,7 +216,8 @@ def test_work_is_counted_as_the_model_counts_it(
     # the last blocks are filled up: 192 queries. One layer of six and one level of four is dense.
     pairs = 192 * (2 + 1) * 16 + 0.5 * 45**2
     layers = 1 / 6 + 5 / 6 * pairs / 180**2
-    assert found["uniform budgets"].attention == pytest.approx(0.25 + 0.75 * layers, rel=0.01)
+    assert found[BASE].attention == pytest.approx(0.25 + 0.75 * layers, rel=0.01)
+    assert found["own budgets"].attention == pytest.approx(found[BASE].attention, rel=0.02)
     assert found[BASE].attention == pytest.approx(0.25 + 0.75 * found["no guard"].attention)
     assert found["compensate none"].flops < found[BASE].flops
     assert found["compensate mean_var"].flops > found[BASE].flops
@@ -226,7 +225,7 @@ def test_work_is_counted_as_the_model_counts_it(
 
 
 def test_density_is_that_of_the_sparse_layers(engine: Engine, arms: dict[str, Arm]) -> None:
-    session = session_of(arms["uniform budgets"])
+    session = session_of(arms[BASE])
     render(engine, "a red ball", SHAPE, 1, session, num_steps=2)
     assert sparse_density(session.density) == pytest.approx(2 / 12)
     session = session_of(arms[FEWER])

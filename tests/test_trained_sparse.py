@@ -11,10 +11,15 @@ from torch import Tensor
 from attention import Grid
 from attention.trained import Bsa, Sla, Trained, Vsa, extra_weights
 from tests.attention.naive import attend_one, best, boxes_of, mean, shares
+from tests.folders import save_tiny
 from vidgen.attention_plan import AttentionPlan
+from vidgen.device import named
 from vidgen.errors import NotFound, Unsupported
 from vidgen.families import family
-from vidgen.sparse import Moment, SparseSession, _rotated
+from vidgen.plan import plan
+from vidgen.projections import rotated
+from vidgen.request import parse_request
+from vidgen.sparse import Moment, SparseSession
 from vidgen.tiny import tiny_components
 from vidgen.trained_sparse import find_extra_weights, read_extra_weights
 
@@ -69,6 +74,23 @@ def test_a_pattern_without_extra_weights_reads_nothing(tmp_path: Path) -> None:
     assert read_extra_weights(tmp_path, Bsa(), layers=2) == {0: {}, 1: {}}
 
 
+@pytest.mark.parametrize("pattern", [Vsa(), Sla()], ids=["vsa", "sla"])
+def test_what_a_checkpoint_does_not_say_is_noted(tmp_path: Path, pattern: Trained) -> None:
+    folder = save_tiny(tmp_path / "model", "wan2.1-t2v")
+    checkpoint(folder / "transformer", pattern, 3, 48 if isinstance(pattern, Vsa) else 24)
+    fields = {"model": str(folder), "prompt": "a cat", "num_frames": 33}
+
+    def notes(**changes: Any) -> str:
+        return " ".join(plan(parse_request({**fields, **changes}), named("cpu")).notes)
+
+    assumed = "does not say which share of the keys it was trained to read; density="
+    assert assumed + ("0.2 is" if isinstance(pattern, Vsa) else "0.1 is") in notes()
+    assert assumed not in notes(density=0.5)
+    blocks = "does not say in which blocks it was trained; 128x64 tokens are taken"
+    assert (blocks in notes(density=0.5)) == isinstance(pattern, Sla)
+    assert "checkpoint" not in notes(model="toyworld", num_frames=9)
+
+
 GRID = Grid(5, 2, 5)
 
 
@@ -89,7 +111,7 @@ class Published:
         q, k, v, gates = (
             x.unflatten(2, (attn.heads, -1)) for x in (q, k, attn.to_v(hidden), gates)
         )
-        q, k = _rotated(q, *rotary), _rotated(k, *rotary)
+        q, k = rotated(q, *rotary), rotated(k, *rotary)
         out = torch.zeros_like(v)
         boxes = boxes_of((GRID.frames, GRID.rows, GRID.columns), (4, 4, 4))
         for head in range(attn.heads):

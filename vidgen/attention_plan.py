@@ -6,19 +6,17 @@ Plain data made without torch; `vidgen.sparse` carries it out.
 import dataclasses
 import hashlib
 import json
-import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from attention import AttentionError, Dense, Grid, Host, Sla, TopK, Vsa, Window, choose
-from attention.choose import Pattern
-from attention.patterns import kept_blocks
-from attention.trained import Trained
+from attention.choose import Choice, Pattern
 from vidgen.adjustment import Adjustment
 from vidgen.budgets import BUDGETS_FILE, Recall, divide, load_budgets, recall_for
 from vidgen.device import DeviceProfile
 from vidgen.errors import BadRequest
+from vidgen.flops import TRANSFORMER_DEFAULTS, VACE_DEFAULTS, filled, vace_blocks
+from vidgen.home import expanded
 from vidgen.models import Model
 from vidgen.request import VideoRequest
 
@@ -159,32 +157,13 @@ def plan_attention(
         _or(request.query_block, defaults.query_block),
         _or(request.key_block, defaults.key_block),
     )
-    dense_layers = _layers(_or(request.dense_layers, defaults.dense_layers), _num_layers(model))
+    dense_layers = _layers(_or(request.dense_layers, defaults.dense_layers), num_layers(model))
     recall = None
     if isinstance(pattern, TopK):
         recall = _recall(request, model, grid, blocks)
-        budgets = _divided(recall, pattern.density, dense_layers)
+        budgets = _divided(recall, pattern.density, dense_layers, model)
         pattern = dataclasses.replace(pattern, budgets=budgets)
-    config = model.configs.transformer
-    try:
-        choice = choose(
-            pattern,
-            Host(
-                device.kind,
-                device.capability,
-                frozenset(device.backends),
-                dict(device.problems),
-            ),
-            tokens=grid.tokens,
-            head_dim=int(config.get("attention_head_dim", 128)),
-            dtype=dtype,
-            asked=request.attention_backend,
-            min_tokens=_or(request.min_tokens, defaults.min_tokens),
-        )
-    except AttentionError as error:
-        raise BadRequest(str(error), field=error.field) from None
-    if isinstance(choice.pattern, Dense) and not isinstance(pattern, Dense):
-        found.append(Adjustment("attention", word, "dense", choice.reason))
+    choice = _choice(pattern, request, model, grid, device, dtype, found)
     if not isinstance(choice.pattern, TopK | Window):
         return AttentionPlan(choice.pattern, choice.backend, choice.reason)
     sink = defaults.sink_frames if starts_given and isinstance(pattern, TopK) else 0
@@ -194,56 +173,69 @@ def plan_attention(
         reason=choice.reason,
         query_block=blocks[0],
         key_block=blocks[1],
-        sink_frames=min(_or(request.sink_frames, sink), grid.frames),
+        sink_frames=_sinks(request, sink, grid),
         dense_above=noise_level(_or(request.dense_steps, defaults.dense_steps), flow_shift),
         dense_layers=dense_layers,
         budgets_of=None if recall is None else recall.weights,
     )
 
 
-def attention_share(
-    made: AttentionPlan, model: Model, grid: Grid, steps: tuple[int, int], flow_shift: float
-) -> float:
-    """Return the share of dense attention's work that a run does, router and proxies included.
-
-    steps  first step that is run, and steps of the whole schedule
-    """
-    pattern = made.pattern
-    if isinstance(pattern, Dense):
-        return 1.0
-    if not isinstance(pattern, TopK | Window):
-        return _trained_share(pattern, grid)
-    key_blocks = -(-grid.tokens // made.key_block)
-    share = kept_blocks(pattern.density, key_blocks) / key_blocks
-    if isinstance(pattern, TopK):
-        # The router multiplies parts' means; that is half of attention's work, on fewer tokens.
-        share += 0.5 / (math.gcd(pattern.sub_block, made.query_block)
-                        * math.gcd(pattern.sub_block, made.key_block))  # fmt: skip
-        share += {"none": 0.0, "mean": 1.0, "mean_var": 1.5}[pattern.compensate] / made.key_block
-    layers = _num_layers(model)
-    dense_layers = len(made.dense_layers) / layers
-    share = dense_layers + (1 - dense_layers) * min(share, 1.0)
-    first, total = steps
-    levels = [noise_level(index / total, flow_shift) for index in range(first, total)]
-    dense = sum(level > made.dense_above for level in levels) / len(levels)
-    return dense + (1 - dense) * share
-
-
-def _trained_share(pattern: Trained, grid: Grid) -> float:
-    """Return the share of dense attention's products that a trained pattern computes."""
-    if isinstance(pattern, Vsa):
-        cubes = math.prod(-(-side // 4) for side in (grid.frames, grid.rows, grid.columns))
-        return min(1.0, pattern.kept(cubes) / cubes + 1 / 64**2)
-    assert isinstance(pattern, Sla)
-    blocks = -(-grid.tokens // pattern.key_block)
+def _choice(
+    pattern: Pattern,
+    request: VideoRequest,
+    model: Model,
+    grid: Grid,
+    device: DeviceProfile,
+    dtype: str,
+    found: list[Adjustment],
+) -> Choice:
+    """Choose the backend; a clip too short to be sparse is an adjustment of all that it changes."""
+    host = Host(device.kind, device.capability, frozenset(device.backends), dict(device.problems))
+    asked = request.attention_backend
     try:
-        return pattern.kept(blocks) / blocks
+        choice = choose(
+            pattern,
+            host,
+            tokens=grid.tokens,
+            head_dim=int(model.configs.transformer.get("attention_head_dim", 128)),
+            dtype=dtype,
+            asked=asked,
+            min_tokens=_or(request.min_tokens, model.family.sparse.min_tokens),
+        )
     except AttentionError as error:
-        raise BadRequest(str(error), field="density") from None
+        raise BadRequest(str(error), field=error.field) from None
+    if isinstance(choice.pattern, Dense) and not isinstance(pattern, Dense):
+        word = type(pattern).__name__.lower()
+        found.append(Adjustment("attention", word, "dense", choice.reason))
+        if asked not in ("auto", choice.backend):
+            why = f"{asked} computes sparse attention only"
+            found.append(Adjustment("attention_backend", asked, choice.backend, why))
+    return choice
 
 
-def _num_layers(model: Model) -> int:
-    return int(model.configs.transformer.get("num_layers", 40))
+def num_layers(model: Model) -> int:
+    """Return the blocks of a transformer, those of a VACE branch not counted."""
+    return int(filled(model.configs.transformer, TRANSFORMER_DEFAULTS)["num_layers"])
+
+
+def layers_of(model: Model) -> tuple[int, ...]:
+    """Return the layer of every self-attention of a run, in the order of a budgets file's rows.
+
+    For each expert its blocks, then the control blocks of VACE, which have a layer of the blocks'.
+    """
+    config = model.configs.transformer
+    control = filled(config, VACE_DEFAULTS)["vace_layers"] if vace_blocks(config) else ()
+    return (*range(num_layers(model)), *control) * model.family.experts
+
+
+def _sinks(request: VideoRequest, default: int, grid: Grid) -> int:
+    if request.sink_frames is not None and request.sink_frames > grid.frames:
+        raise BadRequest(
+            f"sink_frames={request.sink_frames} is more than the clip's {grid.frames} latent "
+            f"frames; use 0 to {grid.frames}.",
+            field="sink_frames",
+        )
+    return min(default, grid.frames) if request.sink_frames is None else request.sink_frames
 
 
 def _or(asked: Any, default: Any) -> Any:
@@ -296,16 +288,23 @@ def _recall(
     request: VideoRequest, model: Model, grid: Grid, blocks: tuple[int, int]
 ) -> Recall | None:
     """Return what is known of the model's heads, None where all get one density."""
-    if request.budgets == "uniform":
+    auto = request.budgets == "auto"
+    if request.budgets == "uniform" or (auto and not model.family.sparse.own_budgets):
         return None
-    path = Path(request.budgets).expanduser()
-    if request.budgets == "auto":
+    path = expanded(request.budgets)
+    if request.budgets in ("auto", "own"):
         if model.folder is None or not (model.folder / BUDGETS_FILE).is_file():
-            return None
+            if auto:
+                return None
+            raise BadRequest(
+                f"{model.name} has no budgets of its own; measure them with `vidgen budgets` or "
+                "use budgets=uniform.",
+                field="budgets",
+            )
         path = model.folder / BUDGETS_FILE
     recalls = load_budgets(path)
     recall = recall_for(recalls, model.name, grid, *blocks)
-    if recall is None and request.budgets != "auto":
+    if recall is None and not auto:
         known = ", ".join(f"{entry.model} {entry.grid}" for entry in recalls) or "nothing"
         raise BadRequest(
             f"{path} has no budgets for {model.name} at {grid} tokens in blocks of "
@@ -313,17 +312,35 @@ def _recall(
             "budgets=uniform.",
             field="budgets",
         )
+    if recall is not None and len(recall.kept) != len(layers_of(model)):
+        raise BadRequest(
+            f"{path} has budgets of {len(recall.kept)} self-attentions for {model.name}, which has "
+            f"{len(layers_of(model))}; measure them anew with `vidgen budgets` or use "
+            "budgets=uniform.",
+            field="budgets",
+        )
     return recall
 
 
 def _divided(
-    recall: Recall | None, density: float, dense_layers: tuple[int, ...]
+    recall: Recall | None, density: float, dense_layers: tuple[int, ...], model: Model
 ) -> tuple[tuple[float, ...], ...] | None:
-    """Return a density for each layer and head, none for layers that stay dense."""
+    """Return a density for each self-attention and head, none for layers that stay dense.
+
+    The mean of each expert is the density, however many of the steps are its own.
+    """
     if recall is None:
         return None
-    kept = tuple(() if layer in dense_layers else row for layer, row in enumerate(recall.kept))
-    return divide(dataclasses.replace(recall, kept=kept), density)
+    layers = layers_of(model)
+    kept = [
+        () if layer in dense_layers else row for layer, row in zip(layers, recall.kept, strict=True)
+    ]
+    rows = len(layers) // model.family.experts
+    divided: list[tuple[float, ...]] = []
+    for start in range(0, len(kept), rows):
+        expert = dataclasses.replace(recall, kept=tuple(kept[start : start + rows]))
+        divided += divide(expert, density)
+    return tuple(divided)
 
 
 def _named(budgets: tuple[tuple[float, ...], ...] | None) -> str:

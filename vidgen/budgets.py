@@ -28,8 +28,9 @@ class Recall:
     weights    fingerprint of the model's; other weights refuse the file
     grid       tokens, as frames x rows x columns
     densities  rising, 0..1
-    kept       [layer][head][density] shares, 0..1, at `densities`; a layer that stays dense has an
-               empty row and no part in the mean
+    kept       [row][head][density] shares, 0..1, at `densities`; one row for each self-attention of
+               the model: of each expert its layers, then VACE's control blocks; one that stays
+               dense has an empty row and no part in the mean
     """
 
     model: str

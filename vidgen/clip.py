@@ -20,6 +20,7 @@ class Trace:
     peak_bytes         peak memory per stage, of the device on a GPU, else of the process
     forwards           transformer calls
     attention_backend  who computed attention; "" if nothing was denoised
+    attention_reason   one clause: why that backend
     density            share of key blocks that attention read
     cache_hits         text embeddings that were not computed anew
     vae_tiled          decoded in tiles
@@ -30,6 +31,7 @@ class Trace:
     peak_bytes: dict[str, int] = field(default_factory=dict)
     forwards: int = 0
     attention_backend: str = ""
+    attention_reason: str = ""
     density: float = 0.0
     cache_hits: int = 0
     vae_tiled: bool = False
@@ -43,6 +45,7 @@ class Trace:
             "peak_bytes": dict(self.peak_bytes),
             "forwards": self.forwards,
             "attention_backend": self.attention_backend,
+            "attention_reason": self.attention_reason,
             "density": self.density,
             "cache_hits": self.cache_hits,
             "vae_tiled": self.vae_tiled,

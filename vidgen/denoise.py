@@ -9,6 +9,8 @@ import torch
 
 from vidgen.clip import Trace
 from vidgen.components import Components
+from vidgen.dense_backend import dense_attached
+from vidgen.density import Density
 from vidgen.errors import BadOutput
 from vidgen.events import CancelToken, Preview
 from vidgen.history import History
@@ -56,6 +58,7 @@ class Watch:
         self.pinned: tuple[torch.Tensor, torch.Tensor] | None = None
         self.history: History | None = None
         self.first_forward: float | None = None
+        self.density: Density | None = None  # of sparse attention
         self.step = first_step
         self._forwards_of_step = 0
         self.unfinished: Unfinished | None = None
@@ -89,6 +92,8 @@ class Watch:
             sigma = sigma_at(pipe.scheduler, self._plan.steps, self.step)
             latents = self.history.put(latents, sigma)
         self.unfinished = remember(pipe.scheduler, latents, self.step)
+        if self.density is not None:
+            self.trace.density = self.density.share
         assert self.first_forward is not None
         self._on_step(self.step, time.perf_counter() - self.first_forward)
         if self._previews is not None and self.step < self._plan.steps:
@@ -140,21 +145,30 @@ def denoise(
         if resume is not None:
             arguments.pop("video", None)  # the loop takes either the video or its latents
             arguments["latents"] = resume.latents.to(residency.device)
-        with lora_context(pipe), _attached(pipe, components, plan, residency, watch):
-            if plan.attention.name == "dense":
-                latents: torch.Tensor = pipe(**arguments, callback_on_step_end=watch.after_step)[0]
-            else:
-                session = SparseSession(
-                    plan.attention, lambda _: watch.moment(pipe), components.extra
-                )
-                with session.attached(*components.transformers):
-                    latents = pipe(**arguments, callback_on_step_end=watch.after_step)[0]
-                watch.trace.density = session.density.share
+        with (
+            lora_context(pipe),
+            _attached(pipe, components, plan, residency, watch),
+            _attention(pipe, components, plan, watch),
+        ):
+            latents: torch.Tensor = pipe(**arguments, callback_on_step_end=watch.after_step)[0]
         if watch.history is not None:
             latents = watch.history.put(latents, 0.0)
     finally:
         vars(pipe).clear()  # what was attached to it refers back to it, and would keep its tensors
     return latents[0, :, watch.references :].detach().to("cpu", torch.float32)
+
+
+@contextmanager
+def _attention(pipe: Any, components: Components, plan: "Plan", watch: Watch) -> Iterator[None]:
+    """Have self-attention computed as the plan says; detach without a trace."""
+    if plan.attention.name == "dense":
+        with dense_attached(plan.attention.backend, *components.transformers):
+            yield
+        return
+    session = SparseSession(plan.attention, lambda _: watch.moment(pipe), components.extra)
+    watch.density = session.density
+    with session.attached(*components.transformers):
+        yield
 
 
 @contextmanager

@@ -153,7 +153,9 @@ class Engine:
         plan.check_fits()
         cancel = cancel or CancelToken()
         run = Run(on, self.device)
-        run.trace.attention_backend, run.trace.density = plan.attention.backend, 1.0
+        run.trace.attention_backend = plan.attention.backend
+        run.trace.attention_reason = plan.attention.reason
+        run.trace.density = 1.0
         if latents_path is not None:
             check_writable(latents_path)
         inputs = load_inputs(plan.request) if inputs is None else inputs

@@ -1,9 +1,11 @@
 """What a clip will cost, before it is made: work, seconds, memory and disk, from plain numbers.
 
-Work and weights are exact. Seconds and bytes are intervals from a device's rates; they hold for an
-engine whose weights are loaded. Formulas and constants: docs/measuring.md. Nothing imports torch.
+Work and weights are exact; of what top-p reads, work is the middle. Seconds and bytes are intervals
+from a device's rates; they hold for an engine whose weights are loaded. Formulas and constants:
+docs/measuring.md. Nothing imports torch.
 """
 
+import dataclasses
 from typing import Literal
 
 from vidgen import flops, memory, vae_flops
@@ -169,6 +171,22 @@ def _around(seconds: float, spread: float, least: float) -> Interval:
     return Interval(max(seconds / (1 + spread), least), max(high, least))
 
 
+def _denoise_interval(
+    work: Workload, device: DeviceProfile, spread: float, least: float
+) -> Interval:
+    """Return the interval of denoising, from the least to the most that attention may read.
+
+    least  seconds of one operation at the device's peak
+    """
+    ends = []
+    for off in (-work.attention_spread, work.attention_spread):
+        share = min(1.0, work.attention_share + off)
+        end = dataclasses.replace(work, attention_share=share)
+        at_peak = end.forwards * sum(forward_flops(end).values()) * least
+        ends.append(_around(denoise_seconds(end, device), spread, at_peak))
+    return Interval(ends[0].low, ends[1].high)
+
+
 def _seconds(
     work: Workload, device: DeviceProfile, counts: dict[str, float]
 ) -> dict[str, Interval]:
@@ -178,7 +196,6 @@ def _seconds(
         spread += CPU_16_BIT_SPREAD
     at_peak = 1 / (rates.peak * 1e12)
     least = at_peak / _share(work.dtype, device)
-    denoised = counts["attention"] + counts["linear"] + counts["cross_attention"]
     text = _around(encode_seconds(work, device), spread, counts["text"] * least)
     slow, fast = DISK_GB_S
     read = memory.weights_bytes(work)["text_encoder"] / 1e9 if work.text_encodes else 0.0
@@ -192,7 +209,7 @@ def _seconds(
             spread,
             (counts["vae_encode"] + counts["image"]) * at_peak,
         ),
-        "denoise": _around(denoise_seconds(work, device), spread, denoised * least),
+        "denoise": _denoise_interval(work, device, spread, least),
         "decode": Interval(
             decode.low + megapixels / writing[1], decode.high + megapixels / writing[0]
         ),
@@ -234,6 +251,9 @@ def _notes(work: Workload, device: DeviceProfile) -> tuple[str, ...]:
     ]
     if work.offload == "group" and device.kind != "cpu":
         notes.append("Every forward brings all its weights from host memory.")
+    if work.attention_spread:
+        off = work.attention_spread / work.attention_share
+        notes.append(f"Top-p decides while it runs: attention's work may be {off:.0%} off.")
     if device.kind == "cpu" and work.dtype != "float32":
         notes.append(f"A CPU without units for {work.dtype} is slower with it than with float32.")
     return tuple(notes)

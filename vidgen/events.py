@@ -20,6 +20,8 @@ class Progress:
 
     done, total    steps of this stage
     elapsed, eta   seconds: since the run began, and until it ends as far as is known
+    density        share of key blocks that attention has read so far; None but while denoising
+    attention_backend, attention_reason   who computes attention and why; "" but while denoising
     """
 
     stage: Stage
@@ -27,6 +29,9 @@ class Progress:
     total: int
     elapsed: float
     eta: float
+    density: float | None = None
+    attention_backend: str = ""
+    attention_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -72,6 +72,7 @@ class SparseDefaults:
     dense_steps             share of the schedule, from pure noise on, that stays dense, 0..1
     dense_layers            layers that stay dense
     sink_frames             latent frames at the start that all read, where the start is given
+    own_budgets             use the densities per head in the model's folder, if there are any
     """
 
     query_block: int = 128
@@ -84,6 +85,7 @@ class SparseDefaults:
     dense_steps: float = 0.2
     dense_layers: tuple[int, ...] = (0,)
     sink_frames: int = 1
+    own_budgets: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,13 @@ FAMILIES: tuple[Family, ...] = (
         text_length=32,
         token_times=True,
         sparse=SparseDefaults(
-            query_block=16, key_block=16, sub_block=4, score="mass", min_tokens=0, sink_frames=0
+            query_block=16,
+            key_block=16,
+            sub_block=4,
+            score="mass",
+            min_tokens=0,
+            sink_frames=0,
+            own_budgets=False,  # no gain in whole clips: docs/results.md
         ),
         recipe=Recipe(
             width=96,

@@ -1,5 +1,6 @@
 """VIDGEN_HOME: the folder of what Vidgen keeps between runs; it reads and writes none of it."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,11 @@ class Home:
     def settings(self) -> Path:
         """The user's own settings file."""
         return self.root / "vidgen.toml"
+
+
+def expanded(name: str) -> Path:
+    """Return a path with ~ written out; the home of a user who is not known here stays as it is."""
+    return Path(os.path.expanduser(name))
 
 
 def find_home(asked: Path | None, environ: Mapping[str, str]) -> Home:

@@ -12,6 +12,7 @@ from typing import Any
 from vidgen.adjustment import Adjustment
 from vidgen.errors import BadRequest, NotFound, Unsupported
 from vidgen.flops import TRANSFORMER_DEFAULTS, filled, vace_blocks
+from vidgen.home import expanded
 from vidgen.models import Model
 from vidgen.request_values import LoraSpec
 from vidgen.weights_file import safetensors_header
@@ -78,7 +79,7 @@ def lora_file(path_text: str) -> Path:
 
     Raises  NotFound, or Unsupported for a pickle
     """
-    path = Path(path_text).expanduser()
+    path = expanded(path_text)
     try:
         if path.is_dir():
             files = sorted(path.glob("*.safetensors"))

@@ -16,6 +16,7 @@ from attention.trained import Trained
 from vidgen.detect import detect
 from vidgen.errors import NotFound, Unsupported
 from vidgen.families import Family, Recipe, family
+from vidgen.home import expanded
 from vidgen.trained_sparse import trained_pattern
 from vidgen.weights_file import shard_names
 
@@ -160,7 +161,7 @@ def resolve(name: str) -> Model:
         if name in (row.name, row.hub_id):
             return row
     try:
-        path = Path(name).expanduser()
+        path = expanded(name)
         is_folder, is_there = path.is_dir(), path.exists()
     except (OSError, RuntimeError):  # a name that is too long, a user without a home
         is_folder = is_there = False

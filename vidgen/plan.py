@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from attention import Grid
 from vidgen.adjustment import Adjustment
-from vidgen.attention_plan import AttentionPlan, attention_share, plan_attention
+from vidgen.attention_plan import AttentionPlan, plan_attention
+from vidgen.attention_share import attention_share, attention_spread
 from vidgen.device import DeviceProfile
 from vidgen.errors import BadRequest, DoesNotFit
 from vidgen.estimate import estimate
@@ -27,6 +28,7 @@ from vidgen.request_values import LoraSpec
 from vidgen.shape import choose_shape, refuse_beyond_positions
 from vidgen.sizing import Size, token_grid
 from vidgen.tasks import choose_task, refuse_unused
+from vidgen.trained_sparse import assumed_values
 from vidgen.workload import Dtype, Estimate, Offload, Tiling, Workload
 
 if TYPE_CHECKING:
@@ -206,8 +208,10 @@ def plan(
         starts_given=task in ("i2v", "flf2v", "prefix"),
         found=found,
     )
-    share = attention_share(attention, model, grid, (asked_steps - steps, asked_steps), shift)
-    work = dataclasses.replace(work, attention_share=share)
+    ran = attention, model, grid, (asked_steps - steps, asked_steps), shift
+    work = dataclasses.replace(
+        work, attention_share=attention_share(*ran), attention_spread=attention_spread(*ran)
+    )
     work = fit_to_device(request, work, device)
     made = Plan(
         request=request,
@@ -253,7 +257,11 @@ def plan(
         ),
         estimate=estimate(work, device),
         adjustments=tuple(found),
-        notes=(*shape.notes, *_notes(request, device)),
+        notes=(
+            *shape.notes,
+            *assumed_values(model.trained, request.density),
+            *_notes(request, device),
+        ),
     )
     if request.strict and found:
         raise BadRequest(

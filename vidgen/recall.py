@@ -13,6 +13,7 @@ from attention.patterns import kept_blocks
 from attention.router import block_scores, keep_first
 from vidgen.attention_plan import AttentionPlan
 from vidgen.budgets import DENSITIES, Recall
+from vidgen.errors import BadRequest
 from vidgen.sparse import LayerPlace, SparseSession
 
 # b batch  h heads  n tokens  q query blocks  k key blocks  d head dim
@@ -30,47 +31,48 @@ class RecallSession(SparseSession):
         super().__init__(dataclasses.replace(plan, dense_above=1.0, dense_layers=()))
         self._every = every
         self._forwards = 0
-        self._sums: dict[tuple[Grid, int], Tensor] = {}
-        self._counts: dict[tuple[Grid, int], int] = {}
+        self._sums: dict[tuple[Grid, LayerPlace], Tensor] = {}
+        self._counts: dict[tuple[Grid, LayerPlace], int] = {}
+        self._grids: set[Grid] = set()
 
     def begin(self, transformer: Any, hidden: Tensor, timestep: Tensor) -> None:
         """Count the forward."""
         super().begin(transformer, hidden, timestep)
         self._forwards += 1
+        self._grids.add(self.layout.grid)
 
     def attend(self, q_bnhd: Tensor, k_bnhd: Tensor, v_bnhd: Tensor, layer: LayerPlace) -> Tensor:
         """Return dense attention [b, n, h, d]."""
         q, k, v = (x.transpose(1, 2) for x in (q_bnhd, k_bnhd, v_bnhd))
         if (self._forwards - 1) % self._every == 0:
             layout = self.layout
-            key = (layout.grid, layer.number)
+            key = (layout.grid, layer)
             found = recall_curve(q, k, layout, self.plan.pattern)  # type: ignore[arg-type]
             self._sums[key] = self._sums.get(key, torch.zeros_like(found)) + found
             self._counts[key] = self._counts.get(key, 0) + 1
         return F.scaled_dot_product_attention(q, k, v).transpose(1, 2)
 
     def recalls(self, model: str, weights: str) -> list[Recall]:
-        """Return what was measured, an entry for each grid that was seen."""
-        grids = sorted({grid for grid, _ in self._sums}, key=lambda grid: grid.tokens)
-        made = []
-        for grid in grids:
-            layers = sorted(layer for seen, layer in self._sums if seen == grid)
-            curves = [
-                (self._sums[grid, layer] / self._counts[grid, layer]).tolist() for layer in layers
-            ]
-            kept = tuple(tuple(tuple(round(x, 5) for x in head) for head in row) for row in curves)
-            made.append(
-                Recall(
-                    model,
-                    weights,
-                    str(grid),
-                    self.plan.query_block,
-                    self.plan.key_block,
-                    DENSITIES,
-                    kept,
-                )
+        """Return what was measured, an entry for each grid that was seen.
+
+        Raises  BadRequest if some self-attention was never looked at
+        """
+        blocks = self.plan.query_block, self.plan.key_block
+        return [
+            Recall(model, weights, str(grid), *blocks, DENSITIES, self._kept_on(grid))
+            for grid in sorted(self._grids, key=lambda grid: grid.tokens)
+        ]
+
+    def _kept_on(self, grid: Grid) -> tuple[tuple[tuple[float, ...], ...], ...]:
+        seen = [place for place in self._rows if (grid, place) in self._sums]
+        if len(seen) < len(self._rows):
+            raise BadRequest(
+                f"{len(self._rows) - len(seen)} of {len(self._rows)} self-attentions were not "
+                f"looked at on {grid} tokens; use a smaller --every, or steps in which every "
+                "expert has its turn."
             )
-        return made
+        curves = [(self._sums[grid, at] / self._counts[grid, at]).tolist() for at in seen]
+        return tuple(tuple(tuple(round(x, 5) for x in head) for head in row) for row in curves)
 
 
 def recall_curve(q_bhnd: Tensor, k_bhnd: Tensor, layout: Layout, pattern: TopK) -> Tensor:

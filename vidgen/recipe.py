@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vidgen.errors import BadMedia, BadRequest
+from vidgen.home import expanded
 from vidgen.request import VideoRequest, parse_request
 from vidgen.weights_file import file_fingerprint, safetensors_header
 
@@ -62,7 +63,7 @@ def _existing(name: str) -> Path | None:
     """Return the file that a request means, None for a data URL."""
     if name.startswith("data:"):
         return None
-    path = Path(name).expanduser()
+    path = expanded(name)
     if path.is_dir():  # a folder with one LoRA in it
         return next(iter(sorted(path.glob("*.safetensors"))), None)
     return path if path.is_file() else None

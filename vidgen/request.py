@@ -262,8 +262,8 @@ class VideoRequest(BaseModel):
     )
     budgets: str = option(
         "auto",
-        text="Densities per head: auto = the model's own budgets where it has some, uniform, or a "
-        "file made by `vidgen budgets`.",
+        text="Densities per head: own = the budgets in the model's folder, uniform, a file made by "
+        "`vidgen budgets`; auto = own where there are some and they are known to pay.",
         group="attention",
         min_length=1,
     )
@@ -277,7 +277,7 @@ class VideoRequest(BaseModel):
     )
     sink_frames: int | None = option(
         None,
-        text="Latent frames at the start that every query reads.",
+        text="Latent frames at the start whose blocks come before others, within the density.",
         group="attention",
         ge=0,
         le=1000,

@@ -4,6 +4,7 @@ import resource
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import torch
 
@@ -49,7 +50,15 @@ class Run:
         eta = pace * (total - done) + after
         if plan is not None and stage == "encode":
             eta = plan.estimate.seconds["total"].middle
-        self.on(Progress(stage, done, total, now - self._began, eta))
+        event = Progress(stage, done, total, now - self._began, eta)
+        if stage == "denoise":
+            event = replace(
+                event,
+                density=self.trace.density,
+                attention_backend=self.trace.attention_backend,
+                attention_reason=self.trace.attention_reason,
+            )
+        self.on(event)
 
     def emit_preview(self, preview: Preview) -> None:
         """Pass a preview on."""

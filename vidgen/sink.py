@@ -24,7 +24,9 @@ class Sink(Protocol):
 OpenSink = Callable[[dict[str, Any]], Sink]
 
 # What a later decode of saved latents does not measure anew.
-_OF_DENOISE = ("forwards", "attention_backend", "density", "cache_hits", "loras")
+_OF_DENOISE = (
+    "forwards", "attention_backend", "attention_reason", "density", "cache_hits", "loras"
+)  # fmt: skip
 
 
 class Output:

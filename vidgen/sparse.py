@@ -6,7 +6,7 @@ and leaves the model as it was. It knows modules and tensors; what to do comes f
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -26,11 +26,12 @@ from attention import (
     select,
 )
 from attention.executors import Executor
-from attention.layout import priorities
-from attention.router import Scorer, scorer
+from attention.layout import block_sizes, priorities
+from attention.router import RowCounts, Scorer, row_counts, scorer, window
 from attention.trained import Prepared, Trained, attend_trained, prepare
 from vidgen.attention_plan import AttentionPlan
 from vidgen.density import Density
+from vidgen.projections import output, projected, self_attentions
 from vidgen.trained_sparse import ExtraWeights
 
 # b batch  n tokens  h heads  d head dim  c channels
@@ -79,13 +80,21 @@ class SparseSession:
         self._extra = extra
         self._moved: dict[LayerPlace, dict[str, Tensor]] = {}
         self._layouts: dict[tuple[Grid, torch.device], _Places] = {}
-        self._kept: dict[tuple[int, int, int], tuple[int, Selection]] = {}
+        self._kept: dict[tuple[LayerPlace, int], tuple[int, Selection]] = {}
         self._places: _Places | None = None
+        self._dense_pairs = 0
+        self._rows: dict[LayerPlace, int] = {}  # of a budgets file, one for each self-attention
         self._moment = Moment(0, 1.0)
 
     @contextmanager
     def attached(self, *transformers: nn.Module) -> Iterator["SparseSession"]:
         """Attach to the transformers; whatever happens, they are as before afterwards."""
+        places = (
+            LayerPlace(number, index)
+            for number, transformer in enumerate(transformers)
+            for index in range(len(self_attentions(transformer)))
+        )
+        self._rows = {place: row for row, place in enumerate(places)}
         with ExitStack() as stack:
             for number, transformer in enumerate(transformers):
                 _attach(transformer, self, number, stack)
@@ -98,9 +107,14 @@ class SparseSession:
         else:
             self._moment = Moment(0, float(timestep.max()) / TRAIN_TIMESTEPS)
         self._places = None
-        if not self.plan.is_dense_at(self._moment.sigma):
+        grid = _grid_of(transformer, hidden)
+        if self.plan.is_dense_at(self._moment.sigma):
+            layout = self.plan.layout(grid)
+            self._dense_pairs = layout.query_blocks * layout.key_blocks
+        else:
             head_dim = transformer.config.attention_head_dim
-            self._places = self._placed(_grid_of(transformer, hidden), head_dim, hidden.device)
+            self._places = self._placed(grid, head_dim, hidden.device)
+            self._dense_pairs = self._places.pairs
 
     @property
     def sparse(self) -> bool:
@@ -130,7 +144,7 @@ class SparseSession:
         selection = self.selected(q, k, layer)
         pattern = self.plan.pattern
         compensate = pattern.compensate if isinstance(pattern, TopK) else "none"
-        proxies = make_proxies(k, v, places.layout.key_block, compensate)
+        proxies = make_proxies(k, v, places.layout.key_block, compensate, places.sizes_k)
         out = self._execute(q, k, v, selection, proxies)
         self.density.add(selection, places.pairs * q.shape[0] * q.shape[1])
         return out.transpose(1, 2)
@@ -162,39 +176,34 @@ class SparseSession:
         return out.transpose(1, 2)
 
     def note_dense(self, batch: int, heads: int) -> None:
-        """Count a layer that ran dense within a sparse forward."""
-        assert self._places is not None
-        self.density.add_dense(self._places.pairs * batch * heads)
-
-    def note_dense_forward(self, transformer: Any, hidden: Tensor) -> None:
-        """Count a forward that ran dense as a whole."""
-        layout = self.plan.layout(_grid_of(transformer, hidden))
-        heads = transformer.config.num_attention_heads
-        layers = len(_self_attentions(transformer))
-        pairs = layout.query_blocks * layout.key_blocks
-        self.density.add_dense(pairs * hidden.shape[0] * heads * layers)
+        """Count a layer that ran dense."""
+        self.density.add_dense(self._dense_pairs * batch * heads)
 
     def selected(self, q: Tensor, k: Tensor, layer: "LayerPlace") -> Selection:
         """Return the lists of one layer [b, h, n, d]: new ones, or those of an earlier step."""
         assert self._places is not None
-        assert isinstance(self.plan.pattern, TopK | Window)
-        key = (layer.transformer, layer.number, self._moment.branch)
+        places, pattern = self._places, self.plan.pattern
+        if places.window is not None:
+            return places.window
+        assert isinstance(pattern, TopK)
+        key, now = (layer, self._moment.branch), self._moment.step
         step, kept = self._kept.get(key, (-1, None))
-        fresh = kept is not None and self._moment.step < step + self.plan.reuse_steps
-        if kept is not None and fresh and self._moment.step >= step and self.plan.reuse_steps > 1:
+        if kept is not None and step <= now < step + self.plan.reuse_steps:
             return kept
-        places = self._places
+        row = self._rows[layer]
+        if row not in places.counts:
+            places.counts[row] = row_counts(places.layout, pattern, q.shape[1], q.device, row)
         selection = select(
             q,
             k,
             places.layout,
-            self.plan.pattern,
-            layer.number,
+            pattern,
             first_kept=places.first_kept,
             score=places.score,
+            counts=places.counts[row],
         )
         if self.plan.reuse_steps > 1:
-            self._kept[key] = (self._moment.step, selection)
+            self._kept[key] = (now, selection)
         return selection
 
     def _weights(self, layer: "LayerPlace", like: Tensor) -> dict[str, Tensor]:
@@ -209,33 +218,46 @@ class SparseSession:
     def _placed(self, grid: Grid, head_dim: int, device: torch.device) -> "_Places":
         key = (grid, device)
         if key not in self._layouts:
-            layout = self.plan.layout(grid)
+            layout, pattern = self.plan.layout(grid), self.plan.pattern
             order_n = layout_order(layout).to(device)
-            first_kept = prepared = score = None
-            if isinstance(self.plan.pattern, TopK):
-                first_kept = priorities(layout, self.plan.pattern.neighbours).to(device)
-                score = scorer(self.plan.backend, layout, self.plan.pattern, head_dim, device)
-            elif isinstance(self.plan.pattern, Trained):
-                prepared = prepare(self.plan.pattern, grid, device)
+            sizes_k = block_sizes(layout.tokens, layout.key_block, device)
+            first_kept = score = near = prepared = None
+            if isinstance(pattern, TopK):
+                first_kept = priorities(layout, pattern.neighbours).to(device)
+                score = scorer(self.plan.backend, layout, pattern, head_dim, device)
+            elif isinstance(pattern, Window):
+                near = window(layout, pattern, device)
+            elif isinstance(pattern, Trained):
+                prepared = prepare(pattern, grid, device)
                 order_n = prepared.order_n
-            inverse_n = inverse_order(order_n)
-            self._layouts[key] = _Places(layout, order_n, inverse_n, first_kept, score, prepared)
+            self._layouts[key] = _Places(
+                layout, order_n, inverse_order(order_n), sizes_k, first_kept, score, near, prepared
+            )
         return self._layouts[key]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Places:
-    """A layout with its tensors on the device; what counts of a trained pattern is `prepared`."""
+    """A layout with its tensors on the device; what counts of a trained pattern is `prepared`.
+
+    Made once for a run: a tensor that is made on the host and used on a GPU makes both wait.
+    counts  of TopK, by row of the budgets; filled as layers ask
+    window  of Window, whose lists depend on the layout alone
+    """
 
     layout: Layout
     order_n: Tensor
     inverse_n: Tensor
+    sizes_k: Tensor
     first_kept: Tensor | None
     score: Scorer | None
+    window: Selection | None = None
     prepared: Prepared | None = None
+    counts: dict[int, RowCounts] = field(default_factory=dict)
 
     @property
     def pairs(self) -> int:
+        """Pairs of a query block and a key block."""
         if self.prepared is not None:
             return self.prepared.pairs
         return self.layout.query_blocks * self.layout.key_blocks
@@ -243,7 +265,11 @@ class _Places:
 
 @dataclass(frozen=True, slots=True)
 class LayerPlace:
-    """Which self-attention this is: the transformer's number in the run and the layer's in it."""
+    """Which self-attention this is.
+
+    transformer  the expert's number in the run
+    number       among all of the expert: its blocks, then the control blocks of VACE
+    """
 
     transformer: int
     number: int
@@ -275,37 +301,19 @@ class SparseProcessor:
         attention_mask: Tensor | None = None,
         rotary_emb: tuple[Tensor, Tensor] | None = None,
     ) -> Tensor:
-        from diffusers.models.transformers.transformer_wan import _get_qkv_projections
-
         session = self._session
         if not session.sparse or self._dense:
-            if session.sparse:
-                session.note_dense(hidden_states.shape[0], attn.heads)
+            session.note_dense(hidden_states.shape[0], attn.heads)
             stocks_own: Tensor = self._stock(
                 attn, hidden_states, encoder_hidden_states, attention_mask, rotary_emb
             )
             return stocks_own
-        q, k, v = _get_qkv_projections(attn, hidden_states, encoder_hidden_states)
-        q, k = attn.norm_q(q), attn.norm_k(k)
-        q_bnhd, k_bnhd, v_bnhd = (x.unflatten(2, (attn.heads, -1)) for x in (q, k, v))
-        assert rotary_emb is not None
-        q_bnhd, k_bnhd = _rotated(q_bnhd, *rotary_emb), _rotated(k_bnhd, *rotary_emb)
+        q_bnhd, k_bnhd, v_bnhd = projected(attn, hidden_states, rotary_emb)
         if session.trained:
             out = session.attend_trained(q_bnhd, k_bnhd, v_bnhd, hidden_states, self._layer)
         else:
             out = session.attend(q_bnhd, k_bnhd, v_bnhd, self._layer)
-        out = out.flatten(2, 3)
-        for layer in attn.to_out:
-            out = layer(out)
-        return out
-
-
-def _rotated(x_bnhd: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turn pairs of channels by their position's angle, as the stock processor does."""
-    even, odd = torch.unflatten(x_bnhd, -1, (-1, 2)).unbind(-1)
-    cos, sin = cos[..., 0::2], sin[..., 1::2]
-    pair = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)
-    return pair.flatten(-2).to(x_bnhd.dtype)
+        return output(attn, out)
 
 
 def _grid_of(transformer: Any, hidden: Tensor) -> Grid:
@@ -314,24 +322,15 @@ def _grid_of(transformer: Any, hidden: Tensor) -> Grid:
     return Grid(frames // patch[0], rows // patch[1], columns // patch[2])
 
 
-def _self_attentions(transformer: Any) -> list[tuple[int, Any]]:
-    """Return (layer, module) of every self-attention; VACE's control blocks have their layer's."""
-    found = [(number, block.attn1) for number, block in enumerate(transformer.blocks)]
-    vace = getattr(transformer, "vace_blocks", ())
-    layers = transformer.config.vace_layers if vace else ()
-    found += [(number, block.attn1) for number, block in zip(layers, vace, strict=True)]
-    return found
-
-
 def _attach(transformer: Any, session: SparseSession, number: int, stack: ExitStack) -> None:
     """Put hooks and processors on one transformer; the stack takes them off again.
 
     torch's own hooks run outside of whatever diffusers' caches and offloading wrap around a
     block's forward, so those see tokens in the session's order, consistently.
     """
-    for layer, attn in _self_attentions(transformer):
+    for index, (layer, attn) in enumerate(self_attentions(transformer)):
         stock = attn.processor
-        place = LayerPlace(number, layer)
+        place = LayerPlace(number, index)
         attn.processor = SparseProcessor(
             session, stock, place, dense=layer in session.plan.dense_layers
         )
@@ -341,10 +340,7 @@ def _attach(transformer: Any, session: SparseSession, number: int, stack: ExitSt
         bound = dict(zip(("hidden_states", "timestep"), args, strict=False)) | kwargs
         hidden, timestep = bound["hidden_states"], bound["timestep"]
         session.begin(module, hidden, timestep)
-        if not session.sparse:
-            session.note_dense_forward(module, hidden)
-            return None
-        if timestep.ndim != 2:
+        if not session.sparse or timestep.ndim != 2:
             return None
         ordered = session.to_order(timestep)
         if "timestep" in kwargs:

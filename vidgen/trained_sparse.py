@@ -82,6 +82,26 @@ def trained_pattern(folder: Path) -> Trained | None:
     return None
 
 
+def assumed_values(pattern: Trained | None, density: float | None) -> tuple[str, ...]:
+    """Say, a sentence each, which values of a pattern its weights do not tell.
+
+    density  asked for, None where the pattern's own is taken
+    """
+    found = []
+    if isinstance(pattern, Vsa | Sla) and density is None:
+        read = 1 - pattern.sparsity if isinstance(pattern, Vsa) else pattern.topk_ratio
+        found.append(
+            "The checkpoint does not say which share of the keys it was trained to read; "
+            f"density={read:g} is taken, as published ones were."
+        )
+    if isinstance(pattern, Sla):
+        found.append(
+            "The checkpoint does not say in which blocks it was trained; "
+            f"{pattern.query_block}x{pattern.key_block} tokens are taken, as published ones run."
+        )
+    return tuple(found)
+
+
 def spare_words(pattern: Trained | None) -> tuple[str, ...]:
     """Return what the names of the weights have in common that diffusers' class cannot read."""
     if pattern is None:

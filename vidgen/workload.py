@@ -50,6 +50,7 @@ class Workload:
     image_encodes    images that the CLIP tower sees
     token_times      every token has its own timestep, so the time embedding is made per token
     attention_share  self-attention's work as a share of the dense, mean over all forwards
+    attention_spread how far it may be off, either way; 0 where it is exact
     """
 
     configs: Configs
@@ -71,6 +72,7 @@ class Workload:
     format: str
     token_times: bool = False
     attention_share: float = 1.0
+    attention_spread: float = 0.0
 
     @property
     def tokens(self) -> int:

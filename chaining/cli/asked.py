@@ -14,6 +14,7 @@ from vidgen.cli.options import Common, Running, flags_given
 from vidgen.cli.paths import with_absolute_paths
 from vidgen.cli.place import settings_of
 from vidgen.errors import BadRequest
+from vidgen.home import expanded
 from vidgen.media import read_image
 from vidgen.request import parse_request
 from vidgen.settings import Settings, outweighed
@@ -89,7 +90,7 @@ def gather(
 
 def absolute(name: str) -> str:
     """Return the absolute path of a picture; a data URL stays."""
-    return name if name.startswith("data:") else str(Path(name).expanduser().absolute())
+    return name if name.startswith("data:") else str(expanded(name).absolute())
 
 
 def story_asked(asked: Asked, shots: Shots, out: Path | None) -> Story:
@@ -159,7 +160,7 @@ def _no_seconds(instead: str) -> BadRequest:
 def _refuse_file(prompt: str) -> None:
     """Raise BadRequest for a prompt that is the name of a story's file."""
     try:
-        there = is_named_as_story(Path(prompt)) and Path(prompt).expanduser().is_file()
+        there = is_named_as_story(Path(prompt)) and expanded(prompt).is_file()
     except (OSError, ValueError):
         return  # too long for a name, or with characters that none has: a text
     if there:

@@ -28,6 +28,7 @@ from chaining.cli.telling import (
     schedule_text,
     tell_advice,
     tell_schedule,
+    tell_stopped,
 )
 from chaining.cli.work import (
     FOLDER_SUFFIX,
@@ -211,7 +212,6 @@ def tell_result(result: Result, work: Work, reporter: Reporter, report: Path | N
         reporter.emit("report", path=str(report))
     size = work.first.size
     reporter.say(result_text(result, str(work.folder), (size.export_width, size.export_height)))
-    if result.state == "stopped":
-        reporter.warn("the drift meter's verdict is fail (--drift-stop)", "stopped")
+    tell_stopped(reporter, result)
     reporter.emit("result", **result_data(result, str(work.folder)))
     return exit_code(result, work.story)

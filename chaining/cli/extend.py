@@ -28,19 +28,15 @@ from chaining.cli.story_options import (
     StoryFlags,
     StoryFlagsOf,
 )
-from chaining.cli.telling import (
-    Teller,
-    result_data,
-    result_text,
-)
-from chaining.cli.work import Place, Work, check_start, exit_code, folder_beside, run
+from chaining.cli.telling import Teller, result_data, result_text, tell_stopped
+from chaining.cli.work import Place, check_start, exit_code, folder_beside, run
 from chaining.engine_maker import EngineMaker
 from chaining.extend import Continuing, Extended, Original, extended_recipe, open_original
 from chaining.extend_write import write_extended
 from chaining.held import Held, find_held
 from chaining.manifest import read_manifest
 from chaining.recipe import chain_recipe
-from chaining.takes import Take, open_take
+from chaining.story import Story
 from vidgen.cli.options import Common, CommonOf, Running, RunningOf, flowing
 from vidgen.cli.place import Device, find_device, home_of
 from vidgen.cli.report import Reporter
@@ -125,32 +121,45 @@ def extend(
     if held is not None:
         story = branch_story(held, story_asked(asked, shots, None), asked)
         output = _beside(original, story.request.get("format", "mp4"), out)
-        chain_work, from_clip = decide_branch(held, story, output, place)
         refuse_itself(original, output)
-        check_chain_output(chain_work)
-        if dry_run:
-            answer_branch(chain_work, from_clip, place)
-            return 0
-        return tell_result(run_branch(chain_work, from_clip, place), chain_work, reporter, report)
+        return _in_its_chain(held, story, output, place, report, dry_run=dry_run)
     extension = _decided(
         asked, shots, original, out, folder, device, resume=resume, dry_run=dry_run
     )
-    work = extension.work
     if dry_run:
         reporter.answer(extension_data(extension, dry_run=True), extension_text(extension))
         return 0
+    return _from_the_file(extension, place, report, resume=resume, remake=remake)
+
+
+def _in_its_chain(
+    held: Held, story: Story, output: Path, place: Place, report: Path | None, *, dry_run: bool
+) -> int:
+    """Go on in the folder of the chain that made the file; return the exit code."""
+    work, from_clip = decide_branch(held, story, output, place)
+    check_chain_output(work)
+    if dry_run:
+        answer_branch(work, from_clip, place)
+        return 0
+    return tell_result(run_branch(work, from_clip, place), work, place.reporter, report)
+
+
+def _from_the_file(
+    extension: Extension, place: Place, report: Path | None, *, resume: bool, remake: bool
+) -> int:
+    """Make a chain whose first clip is the file's end; return the exit code."""
+    work, reporter = extension.work, place.reporter
     check_start(work, resume=resume)
-    if device.note:
-        reporter.warn(device.note)
+    if place.device.note:
+        reporter.warn(place.device.note)
     tell_extension(reporter, extension)
 
     def go(maker: EngineMaker, teller: Teller, cancel: CancelToken) -> Result:
-        made = Chain(work.story, Continuing(maker, original), work.folder)
-        try:
-            return made.run(on=teller, cancel=cancel, resume=resume, remake=remake)
-        except Exception:
-            _write(extension, _finished(work), reporter)
-            raise
+        made = Chain(work.story, Continuing(maker, extension.original), work.folder)
+        return made.run(
+            on=teller, cancel=cancel, resume=resume, remake=remake,
+            write=lambda result: _write(extension, result, reporter),
+        )  # fmt: skip
 
     return _told(extension, run(work, place, go), reporter, report)
 
@@ -207,23 +216,17 @@ def _seconds(text: str) -> float:
         raise BadRequest(f"--from {text!r} is no time; write e.g. 3.2s.", field="from") from None
 
 
-def _finished(work: Work) -> tuple[Take, ...]:
-    """Return the finished takes from the start of the video on."""
-    chosen = read_manifest(work.folder).chosen
-    takes: list[Take] = []
-    for clip in work.schedule.shown:
-        if str(clip.index) not in chosen:
-            break
-        takes.append(open_take(work.folder / "takes" / chosen[str(clip.index)]))
-    return tuple(takes)
+def _extended(extension: Extension, result: Result) -> Extended | None:
+    """Return what the file shows; None where no new clip is finished."""
+    return Extended(extension.original, result.takes) if len(result.takes) > 1 else None
 
 
-def _write(extension: Extension, takes: tuple[Take, ...], reporter: Reporter) -> Extended | None:
+def _write(extension: Extension, result: Result, reporter: Reporter) -> None:
     """Write the file if there is a new clip to show, and say where its sound ends."""
-    if len(takes) < 2:
-        return None
-    work, extended = extension.work, Extended(extension.original, takes)
-    recipe = extended_recipe(chain_recipe(read_manifest(work.folder), takes), extended)
+    work, extended = extension.work, _extended(extension, result)
+    if extended is None:
+        return
+    recipe = extended_recipe(chain_recipe(read_manifest(work.folder), result.takes), extended)
     title = work.story.shots[1].prompt[:80]
     silent = write_extended(
         extended, work.output, extension.encoding, join=work.story.handover.join, recipe=recipe,
@@ -232,13 +235,12 @@ def _write(extension: Extension, takes: tuple[Take, ...], reporter: Reporter) ->
     if silent is not None:
         text = f"the old part's stays where it was; silence from {float(silent):.3f} s on"
         reporter.warn(text, "sound")
-    return extended
 
 
 def _told(extension: Extension, result: Result, reporter: Reporter, report: Path | None) -> int:
-    """Write the file and tell what was made; return the exit code."""
+    """Tell what was made; return the exit code."""
     work, info = extension.work, extension.original.info
-    extended = _write(extension, result.takes, reporter)
+    extended = _extended(extension, result)
     if report is not None and result.drift is not None:
         write_report(report, result)
         reporter.emit("report", path=str(report))
@@ -247,5 +249,6 @@ def _told(extension: Extension, result: Result, reporter: Reporter, report: Path
     folder, size = str(work.folder), (info.width, info.height)
     whole = (work.output, extended.num_frames)
     reporter.say(result_text(result, folder, size, whole))
+    tell_stopped(reporter, result)
     reporter.emit("result", **result_data(result, folder, whole), kept=extended.kept)
     return exit_code(result, work.story)

@@ -1,9 +1,9 @@
 """What `vidgen extend` will do, decided before anything is loaded."""
 
 import json
-import shutil
 import tempfile
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -15,7 +15,7 @@ from chaining.cli.work import Work, refuse_strict, schedule_of, seed_held
 from chaining.engine_maker import first_plan
 from chaining.extend import Original, adjustments
 from chaining.extend_write import Encoding
-from chaining.files import locked
+from chaining.files import LOCK, locked
 from chaining.lengths import Lengths
 from chaining.manifest import NAME
 from chaining.schedule import Schedule
@@ -26,6 +26,7 @@ from vidgen.device import DeviceProfile
 from vidgen.errors import BadRequest, Unsupported
 from vidgen.media import PROFILES, VideoWriter, read_recipe, save_image
 from vidgen.media.filters import is_deep
+from vidgen.media.profiles import check_size
 from vidgen.models import DEFAULT_MODEL, Model, resolve
 from vidgen.plan import Plan
 from vidgen.sizing import legal_size, same_area
@@ -87,7 +88,14 @@ def encoding_of(
     if info.width % 2 or info.height % 2:
         why = f"mp4 holds no odd size, and the file is {info.width}x{info.height}"
         return Encoding("webm", crf), (Adjustment("format", "mp4", "webm", why),)
-    return Encoding("mp4-10" if is_deep(info) else "mp4", crf), ()
+    if not is_deep(info):
+        return Encoding("mp4", crf), ()
+    try:
+        check_size(PROFILES["mp4-10"], info.width, info.height)
+    except BadRequest:
+        why = f"mp4-10 holds no {info.width}x{info.height}"
+        return Encoding("mp4", crf), (Adjustment("format", "mp4-10", "mp4", why),)
+    return Encoding("mp4-10", crf), ()
 
 
 def file_beside(file: Path, profile: str) -> Path:
@@ -137,13 +145,8 @@ def decide(
     """
     output, folder = place
     model = resolve(story.request.get("model", DEFAULT_MODEL))
-    with ExitStack() as spare:
-        if not folder.exists():
-            spare.callback(shutil.rmtree, folder, ignore_errors=True)  # unless all goes well
+    with _room(folder, dry_run=dry_run) as room:
         if story.shots[0].prompt != original.prompt:
-            room = folder
-            if dry_run:
-                room = Path(spare.enter_context(tempfile.TemporaryDirectory(prefix="vidgen-")))
             start = _write_start(original, room, resume=resume)
             size = _size(original, model, story.request)
             story = _whole_story(story, original, start, size, encoding)
@@ -154,8 +157,6 @@ def decide(
         cost = chain_cost(story, made, first, device)
         items = _told(original, encoding, found, first, schedule)
         refuse_strict(story, items)
-        if not dry_run:
-            spare.pop_all()
     story = story.model_copy(update={"seed": schedule.seed})
     work = Work(story, first, schedule, cost, folder, output, again, given=1)
     return Extension(original, work, encoding, items)
@@ -187,6 +188,37 @@ def _renamed(item: Adjustment) -> Adjustment:
     return replace(item, field=".".join(["shots", str(int(parts[1]) - 1), *parts[2:]]))
 
 
+@contextmanager
+def _room(folder: Path, *, dry_run: bool) -> Iterator[Path]:
+    """Give the folder in which the frame to go on from is written, held while all is decided.
+
+    Where nothing comes of it, what was put there goes again, and no file of another run.
+    Raises  Busy, DoesNotFit
+    """
+    if dry_run:
+        with tempfile.TemporaryDirectory(prefix="vidgen-") as spare:
+            yield Path(spare)
+        return
+    there = folder.exists()
+    with locked(folder):
+        had = {path.name for path in folder.iterdir()}
+        try:
+            yield folder
+        except BaseException:
+            if not there:
+                _clear(folder, had)
+            raise
+
+
+def _clear(folder: Path, had: set[str]) -> None:
+    """Remove a folder with our frame and lock in it; one that another run has begun stays."""
+    if START not in had:
+        (folder / START).unlink(missing_ok=True)
+    if [path.name for path in folder.iterdir()] == [LOCK]:
+        (folder / LOCK).unlink()
+        folder.rmdir()
+
+
 def _write_start(original: Original, folder: Path, *, resume: bool) -> Path:
     """Write the frame to go on from, at 16 bits a colour; one that is there stays."""
     if (folder / NAME).is_file() and not resume:
@@ -195,9 +227,8 @@ def _write_start(original: Original, folder: Path, *, resume: bool) -> Path:
             field="folder",
         )
     start = folder.absolute() / START
-    with locked(folder):
-        if not start.exists():
-            save_image(start, original.last_frame(), deep=True)
+    if not start.exists():
+        save_image(start, original.last_frame(), deep=True)
     return start
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaining.advice import Advice
 from chaining.cli.cost import Cost
-from chaining.events import ChainEvent, ChainProgress, ClipFinished
+from chaining.events import ChainEvent, ChainProgress, ClipFinished, TakenUp
 from chaining.schedule import Schedule
 from vidgen.cli.report import Reporter, pairs, table
 from vidgen.cli.show import between, bytes_text, seconds_text
@@ -37,6 +37,8 @@ class Teller:
             self._progress(event)
         elif isinstance(event, ClipFinished):
             self._finished(event)
+        elif isinstance(event, TakenUp):
+            tell_advice(self._reporter, event.advice)
 
     def _progress(self, event: ChainProgress) -> None:
         clip, clips = event.clip - self._given, event.clips - self._given
@@ -143,6 +145,13 @@ def tell_advice(reporter: Reporter, items: tuple[Advice, ...]) -> None:
         reporter.emit("advice", code=item.code, text=item.text, clip=item.clip)
         if reporter.for_people:
             reporter.warn(item.text, "advice")
+
+
+def tell_stopped(reporter: Reporter, result: "Result") -> None:
+    """Say that the drift meter ended a chain, and how it goes on all the same."""
+    if result.state == "stopped":
+        text = "the drift meter's verdict is fail; --resume --drift-stop=false goes on all the same"
+        reporter.warn(text, "stopped")
 
 
 def tell_schedule(reporter: Reporter, schedule: Schedule, cost: Cost, first: Plan) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaining.capabilities import capabilities_of
-from chaining.chain import Result
+from chaining.chain import NOT_ASSEMBLED, Result
 from chaining.cli.cost import Cost
 from chaining.cli.telling import Teller
 from chaining.engine_maker import EngineMaker
@@ -73,12 +73,13 @@ def seed_held(folder: Path) -> int | None:
 def schedule_of(story: Story, first: Plan, seed: int | None) -> Schedule:
     """Decide every clip without an engine.
 
-    seed    used when the story has none; drawn when both are missing
+    seed    of the chain that is gone on with, None of a new one; used when the story has none
     Raises  BadRequest, Unsupported; with strict, for lengths that had to differ
     """
     family = first.model.family
     lengths = Lengths.of(family, first.num_frames)
-    made = make_schedule(story, lengths, first.fps, capabilities_of(family), seed)
+    able, begun = capabilities_of(family), seed is not None
+    made = make_schedule(story, lengths, first.fps, able, seed, begun=begun)
     refuse_strict(story, made.adjustments)
     return made
 
@@ -140,13 +141,15 @@ def _what_is_kept(work: Work, error: Exception) -> str:
         return ""
     shown = work.schedule.shown
     whole = next((i for i, clip in enumerate(shown) if str(clip.index) not in chosen), len(shown))
+    lost = [note for note in getattr(error, "__notes__", ()) if note.startswith(NOT_ASSEMBLED)]
     video = ""
-    if whole > work.given:
+    if whole > work.given and not lost:
         video = f", the first {whole - work.given} of the video are in {work.output}"
-    return (
+    kept = (
         f"{done} of {len(work.schedule.clips) - work.given} clips are finished{video}; go on with "
         f"`{shlex.join(work.again)}`."
     )
+    return " ".join([kept, *lost])
 
 
 def exit_code(result: Result, story: Story) -> int:

@@ -10,16 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from chaining.colour.checks import check_finite, check_frames, check_share
-from chaining.colour.maps import IDENTITY, ColourMap
+from chaining.colour.maps import IDENTITY, MAX_GAIN, MIN_GAIN, ColourMap
 from chaining.colour.oklab import srgb_to_oklab
 
 Float = npt.NDArray[np.float32]
 Values = npt.NDArray[np.float64]
 
 MIN_LIKENESS = 0.8
-MIN_COSINE = 0.85
 STRENGTH = 0.5
-MIN_GAIN, MAX_GAIN = 0.85, 1.18  # as for pairs
 FLAT = 0.004  # standard deviation below which a channel is only shifted
 SAMPLES = 200_000  # pixels read from a clip, spread evenly over it
 BIN = 0.025  # width of a chroma cell, in Oklab units
@@ -50,13 +48,11 @@ def fit_anchor_clip(
     *,
     spread: bool = True,
     strength: float = STRENGTH,
-    cosine: float | None = None,
 ) -> AnchorFit:
     """Match the mean, and with spread the deviation, of each Oklab channel to the reference clip.
 
     reference_frwc, frames_frwc  float32 sRGB 0..1; sizes and lengths may differ
     strength  how far to go, 0..1
-    cosine    likeness of the clips' image embeddings, if someone measured it; 0.85 is needed
     Clips with a chroma likeness of 0.8 or less are left alone.
     Raises BadRequest for another shape or dtype, NaN or infinite values, strength outside 0..1
     """
@@ -67,12 +63,6 @@ def fit_anchor_clip(
         reason = (
             f"Not corrected: the content differs (chroma likeness {likeness:.2f},"
             f" needed more than {MIN_LIKENESS})."
-        )
-        return AnchorFit(IDENTITY, likeness, reason)
-    if cosine is not None and cosine <= MIN_COSINE:
-        reason = (
-            f"Not corrected: the content differs (embedding cosine {cosine:.2f},"
-            f" needed more than {MIN_COSINE})."
         )
         return AnchorFit(IDENTITY, likeness, reason)
     own_c = own_nc.std(axis=0)

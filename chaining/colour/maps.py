@@ -19,6 +19,7 @@ from vidgen.errors import BadRequest
 Float = npt.NDArray[np.float32]
 Triple = tuple[float, float, float]
 
+MIN_GAIN, MAX_GAIN = 0.85, 1.18  # of a map that is fitted to two clips
 MAX_STANDARD_ERROR = 0.02  # Oklab distance; beyond it a chain's map is too uncertain to be used on
 
 
@@ -69,14 +70,6 @@ class ColourMap:
                 s * p + o for s, p, o in zip(self.scale, first.offset, self.offset, strict=True)
             ),
             standard_error=math.hypot(self.standard_error, first.standard_error),
-        )
-
-    def inverse(self) -> "ColourMap":
-        """Return the map that takes this one back; its standard error is the same."""
-        return ColourMap(
-            scale=_triple(1 / s for s in self.scale),
-            offset=_triple(-o / s for s, o in zip(self.scale, self.offset, strict=True)),
-            standard_error=self.standard_error,
         )
 
     def at_strength(self, strength: float) -> "ColourMap":

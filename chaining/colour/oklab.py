@@ -37,6 +37,8 @@ LAB_FROM_ROOTS = np.array(
 LINEAR_FROM_LMS = np.linalg.inv(LMS_FROM_LINEAR)
 ROOTS_FROM_LAB = np.linalg.inv(LAB_FROM_ROOTS)
 
+LUMA_C = np.array([0.2126, 0.7152, 0.0722], np.float32)  # BT.709's weights of red, green and blue
+
 BLOCK_PIXELS = 8192  # three float32 planes and their temporaries stay in a 512 KiB cache
 
 

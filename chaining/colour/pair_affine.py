@@ -12,14 +12,13 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from chaining.colour.maps import IDENTITY, ColourMap
+from chaining.colour.maps import IDENTITY, MAX_GAIN, MIN_GAIN, ColourMap
 from chaining.colour.twins import TILES, Twins, compare
 
 Float = npt.NDArray[np.float32]
 Values = npt.NDArray[np.float64]
 
 ROUNDS = 3
-MIN_GAIN, MAX_GAIN = 0.85, 1.18
 MAX_OFFSET = 0.05
 MIN_R2 = 0.9
 MAX_MOTION = 0.01  # of the width; one moving twin alone cannot tell contrast from displacement

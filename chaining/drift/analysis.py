@@ -46,8 +46,8 @@ def analyse(
     reader           kept between calls for one chain, so that old clips are not read again
     Raises           BadRequest (no clips, or clips that do not belong together)
     """
-    timeline = lay_out(clips)
     reader = reader or Reader()
+    timeline = lay_out(clips, reader.memory_of(clips))
     segments: list[Segment] = []
     readings: list[Reading] = []
     for members in timeline.segments():

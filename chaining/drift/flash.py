@@ -1,11 +1,12 @@
 """Flashes: frames whose brightness leaps and comes back, at a clip's start or anywhere."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from chaining.drift.arrays import Double
-from chaining.drift.timeline import Timeline, around, middle_and_spread
+from chaining.drift.timeline import Timeline, usual
 
 _HEAD = 8  # a flash returns within so many frames
 _LINE = 24  # the line that a clip's start is compared with ends here
@@ -42,8 +43,8 @@ def find_flashes(timeline: Timeline) -> list[Flash]:
     steps = np.diff(luma, prepend=luma[0])
     cuts = [s for s, kind in zip(timeline.starts, timeline.kinds, strict=True) if kind == "cut"]
     steps[cuts] = 0
-    usual, spread = middle_and_spread(around(steps, _REACH))
-    beyond = steps - usual
+    middle, spread = usual(timeline, "luma steps", steps, _REACH)
+    beyond = steps - middle
     leaps = [int(f) for f in np.flatnonzero(np.abs(beyond) > np.maximum(_SMALLEST, 6 * spread))]
     found: list[Flash] = []
     after = 0
@@ -71,7 +72,7 @@ def read_settling(timeline: Timeline) -> list[Settling]:
     luma = timeline.scalars["luma"]
     ends = (*timeline.starts[1:], timeline.num_frames)
     return [
-        _settling(luma[start:end], clip, start)
+        timeline.once(("settling", clip), end, partial(_settling, luma[start:end], clip, start))
         for clip, (start, end) in enumerate(zip(timeline.starts, ends, strict=True))
     ]
 
@@ -86,8 +87,8 @@ def _settling(luma: Double, clip: int, start: int) -> Settling:
         return Settling(clip, start, 0.0, True)
     far = _deviations(luma, _HEAD, _LINE, _HEAD)
     steps = np.diff(luma[: _HEAD + 1])
-    usual = np.median(np.diff(luma[:_LINE]))
-    end = int(np.abs(steps - usual).argmax()) + 1
+    middle = np.median(np.diff(luma[:_LINE]))
+    end = int(np.abs(steps - middle).argmax()) + 1
     near = _deviations(luma, end, end + _HEAD, end)
     deviations = min(far, near, key=lambda each: float(np.abs(each).max()))
     place = int(np.abs(deviations).argmax())

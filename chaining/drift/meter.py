@@ -52,18 +52,21 @@ class DriftMeter:
         width: int = WIDTH,
         requested_clips: int | None = None,
         features: Sequence[ClipFeatures] = (),
+        source: str = "float",
     ) -> None:
         """Start a meter.
 
         width            analysis width in pixels
         requested_clips  how many clips the chain is to have, for forecast and advice
         features         of the clips that are already there, where a chain is taken up again
+        source           what frames are read from; see `Source.kind`
         """
         if requested_clips is not None and requested_clips < 1:
             raise BadRequest(f"requested_clips={requested_clips} is too few; use 1 or more.")
         self.fps = fps
         self.width = width
         self.requested_clips = requested_clips
+        self.source = source
         self._features = list(features)
         self._reader = Reader()
 
@@ -90,7 +93,7 @@ class DriftMeter:
 
     def _take(self, read: ClipFeatures) -> DriftState:
         grown = [*self._features, read]
-        drift = analyse(grown, requested_clips=self.requested_clips, reader=self._reader)
+        drift = self._analyse(grown)
         self._features = grown
         segment = drift.segments[-1]
         advice, why = _advise(drift, self.requested_clips)
@@ -98,21 +101,17 @@ class DriftMeter:
             len(grown) - 1, segment.slopes, segment.forecast, drift.verdict, advice, why
         )
 
-    def drop_last(self) -> None:
-        """Forget the newest clip, because it is made again.
-
-        Raises  BadRequest (there is none)
-        """
-        if not self._features:
-            raise BadRequest("The meter holds no clip to drop; push one first.")
-        self._features.pop()
-
     def report(self) -> Drift:
         """Return all readings of the chain so far.
 
         Raises  BadRequest (no clip yet)
         """
-        return analyse(self._features, requested_clips=self.requested_clips, reader=self._reader)
+        return self._analyse(self._features)
+
+    def _analyse(self, clips: Sequence[ClipFeatures]) -> Drift:
+        return analyse(
+            clips, requested_clips=self.requested_clips, kind=self.source, reader=self._reader
+        )
 
 
 def _advise(drift: Drift, requested_clips: int | None) -> tuple[str, str]:

@@ -1,6 +1,7 @@
 """What one clip reads against another: tone, colour, detail and motion, with bootstrap draws."""
 
 # b draws (row 0: the reading itself)  f frames  q quantiles  s samples  c L, a, b
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ from chaining.drift.detail import equivalent_blur
 from chaining.drift.features import ClipFeatures
 from chaining.drift.motion import DUPLICATE
 from chaining.drift.resample import DRAWS, frame_weights, settled
+from chaining.drift.timeline import Memory
 from chaining.drift.tone import MODELS, fit_tone, pooled_quantiles
 
 _FLOW_FLOOR = 0.02  # per cent of the width; less is a still picture
@@ -63,6 +65,16 @@ class Reader:
         self._draws = draws
         self._pools: dict[int, tuple[ClipFeatures, _Pool]] = {}
         self._readings: dict[tuple[int, int], tuple[ClipFeatures, Reading]] = {}
+        self._chain: tuple[ClipFeatures, ...] = ()
+        self._memory: Memory = {}
+
+    def memory_of(self, clips: Sequence[ClipFeatures]) -> Memory:
+        """Return what was read of the frames of a chain, of which these clips are all so far."""
+        begun = clips[: len(self._chain)]
+        if [id(clip) for clip in begun] != [id(clip) for clip in self._chain]:
+            self._memory = {}
+        self._chain = tuple(clips)
+        return self._memory
 
     def read(self, clip: ClipFeatures, reference: ClipFeatures) -> Reading:
         """Read a clip against a reference, which should show content of the same kind."""

@@ -2,6 +2,7 @@
 
 # f frames  d thumbnail values
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -28,7 +29,7 @@ class Recall:
 
 def read_recall(timeline: Timeline) -> Recall:
     """Compare each fourth frame with all earlier ones of its segment."""
-    small_fd = _small(timeline.thumbs_frwc)
+    small_fd = np.concatenate([_small_of(timeline, clip) for clip in range(len(timeline.thumbs))])
     jumps = outliers(timeline)
     nearer_anchor, nearer_old, seen = 0, 0, 0
     snaps: list[int] = []
@@ -40,7 +41,7 @@ def read_recall(timeline: Timeline) -> Recall:
         if len(frames):
             recent = _distance(small_fd[frames], small_fd[frames - second])
             anchor = _distance(small_fd[frames], small_fd[start])
-            oldest = _nearest(small_fd, frames, start, clip)
+            oldest = [_oldest(timeline, small_fd, int(at), start, clip) for at in frames]
             nearer_anchor += int((anchor < recent).sum())
             nearer_old += int((np.minimum(oldest, anchor) < recent).sum())
             seen += len(frames)
@@ -50,6 +51,10 @@ def read_recall(timeline: Timeline) -> Recall:
             if start + second < frame < end and _snaps(small_fd, frame, start)
         ]
     return Recall(nearer_anchor / max(seen, 1), nearer_old / max(seen, 1), tuple(snaps))
+
+
+def _small_of(timeline: Timeline, clip: int) -> Double:
+    return timeline.once(("small", clip), 0, partial(_small, timeline.thumbs[clip]))
 
 
 def _small(thumbs_frwc: Array) -> Double:
@@ -66,12 +71,14 @@ def _distance(one_fd: Double, two_fd: Double) -> Double:
     return distance
 
 
-def _nearest(small_fd: Double, frames: Array, start: int, clip: int) -> Double:
-    """Return each frame's distance to the nearest frame of its segment more than a clip before."""
-    nearest = np.empty(len(frames))
-    for place, frame in enumerate(frames):
-        nearest[place] = _distance(small_fd[start : frame - clip : _EVERY], small_fd[frame]).min()
-    return nearest
+def _oldest(timeline: Timeline, small_fd: Double, frame: int, start: int, clip: int) -> float:
+    """Return a frame's distance to the nearest frame of its segment more than a clip before."""
+    read = partial(_nearest, small_fd[start : frame - clip : _EVERY], small_fd[frame])
+    return timeline.once(("oldest", start, clip, frame), 0, read)
+
+
+def _nearest(all_fd: Double, one_d: Double) -> float:
+    return float(_distance(all_fd, one_d).min())
 
 
 def _snaps(small_fd: Double, frame: int, anchor: int) -> bool:

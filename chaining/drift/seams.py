@@ -1,12 +1,13 @@
 """What happens at the junction of two clips."""
 
 from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
 
 import numpy as np
 
 from chaining.drift.arrays import Double
-from chaining.drift.timeline import Timeline, around, middle_and_spread
+from chaining.drift.timeline import Timeline, middle_and_spread, usual
 
 _REACH = 12  # frames before and after a seam that it is compared with
 _LEVELS = ("luma", "chroma", "ok_a", "ok_b", "high_share", "noise")
@@ -49,7 +50,12 @@ class Seam:
 
 def read_seams(timeline: Timeline) -> list[Seam]:
     """Read every junction of a chain."""
-    return [_read(timeline, clip) for clip in range(1, len(timeline.starts))]
+    return [
+        timeline.once(
+            ("seam", clip), timeline.starts[clip] + _REACH + 1, partial(_read, timeline, clip)
+        )
+        for clip in range(1, len(timeline.starts))
+    ]
 
 
 def _read(timeline: Timeline, clip: int) -> Seam:
@@ -57,9 +63,9 @@ def _read(timeline: Timeline, clip: int) -> Seam:
     signals = timeline.scalars
     low, high = max(frame - _REACH - 1, 0), min(frame + _REACH + 1, timeline.num_frames)
     change = signals["thumb_change"][low:high]
-    usual, spread = _usual(change, frame - low)
+    middle, spread = _usual(change, frame - low)
     here = float(np.nan_to_num(change[frame - low]))
-    step, step_spread = level_step(signals["luma"], frame)
+    step, step_spread = step_at(timeline, "luma", frame)
     is_known = bool(np.isfinite(step_spread))
     step_spread = max(step_spread, 0.001) if is_known else 0.001
     before, after = slice(max(frame - _SIDE, 0), frame), slice(frame + 1, frame + 1 + _SIDE)
@@ -69,8 +75,8 @@ def _read(timeline: Timeline, clip: int) -> Seam:
         frame=frame,
         clip=clip,
         kind=timeline.kinds[clip],
-        ratio=here / max(usual, 0.003),
-        z=(here - usual) / max(spread, 0.001),
+        ratio=here / max(middle, 0.003),
+        z=(here - middle) / max(spread, 0.001),
         luma_step=step,
         luma_z=abs(step) / step_spread if is_known else 0.0,
         luma_spread=step_spread,
@@ -93,11 +99,17 @@ def is_abrupt(timeline: Timeline, clip: int) -> bool:
     """
     frame = timeline.starts[clip]
     for name in _LEVELS:
-        step, spread = level_step(timeline.scalars[name], frame)
-        usual = spread if np.isfinite(spread) else 0.0
-        if abs(step) > max(_ABRUPT * usual, 1e-3):
+        step, spread = step_at(timeline, name, frame)
+        error = spread if np.isfinite(spread) else 0.0
+        if abs(step) > max(_ABRUPT * error, 1e-3):
             return True
     return False
+
+
+def step_at(timeline: Timeline, name: str, frame: int) -> tuple[float, float]:
+    """Return `level_step` of a signal."""
+    read = partial(level_step, timeline.scalars[name], frame)
+    return timeline.once(("step", name, frame), frame + _REACH, read)
 
 
 def level_step(values_f: Double, frame: int) -> tuple[float, float]:
@@ -144,7 +156,8 @@ def _turn(signals: dict[str, Double], before: slice, after: slice) -> float:
 def outliers(timeline: Timeline) -> list[int]:
     """Return the frames, seams included, that differ from the one before as cuts do."""
     change = timeline.scalars["thumb_change"]
-    usual, spread = middle_and_spread(around(change, _REACH))
+    middle, spread = usual(timeline, "thumb_change", change, _REACH)
     here = np.nan_to_num(change)
-    jumps = (here / np.maximum(usual, 0.003) >= 4) & (here - usual >= 6 * np.maximum(spread, 0.001))
+    beyond = here - middle >= 6 * np.maximum(spread, 0.001)
+    jumps = (here / np.maximum(middle, 0.003) >= 4) & beyond
     return [int(frame) for frame in np.flatnonzero(jumps)]

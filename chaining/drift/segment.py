@@ -4,6 +4,7 @@
 from collections import Counter
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from chaining.drift.forecast import (
 )
 from chaining.drift.readings import Reader, Reading
 from chaining.drift.resample import settled
-from chaining.drift.seams import is_abrupt, level_step
+from chaining.drift.seams import is_abrupt, step_at
 from chaining.drift.thresholds import SLOPES, UNITS, step_floor
 from chaining.drift.timeline import Timeline
 from chaining.drift.tone import MODELS
@@ -138,16 +139,20 @@ def colour_of(readings: Sequence[Reading]) -> str:
 def _split(timeline: Timeline, members: Sequence[int]) -> dict[str, Split]:
     found = {}
     for name in _SPLIT:
-        values = timeline.scalars[name]
-        means = []
-        for index in members:
-            start, end = timeline.span([index])
-            means.append(float(values[start + settled(end - start) : end].mean()))
+        means = [
+            timeline.once(("mean", name, index), 0, partial(_settled_mean, timeline, name, index))
+            for index in members
+        ]
         total = (means[-1] - means[0]) / (len(means) - 1)
-        steps = [level_step(values, timeline.starts[index])[0] for index in members[1:]]
+        steps = [step_at(timeline, name, timeline.starts[index])[0] for index in members[1:]]
         at_seams = float(np.mean(steps))
         found[name] = Split(total, at_seams, total - at_seams)
     return found
+
+
+def _settled_mean(timeline: Timeline, name: str, clip: int) -> float:
+    start, end = timeline.span([clip])
+    return float(timeline.scalars[name][start + settled(end - start) : end].mean())
 
 
 def _forecasts(
@@ -187,9 +192,10 @@ def _tone_rates(
     rate_b = np.concatenate([[slope.value], draws[signal]])
     contrast_b = np.exp(rate_b)
     lifts = []
-    for k, reading in enumerate(readings[1:], 1):
-        geometric = np.sum([contrast_b**j for j in range(k)], axis=0)
-        lifts.append(reading.values["lift"] / geometric)
+    geometric_b = np.zeros_like(contrast_b)
+    for k, reading in enumerate(readings[1:]):
+        geometric_b = geometric_b + contrast_b**k
+        lifts.append(reading.values["lift"] / geometric_b)
     lift_b = np.median(lifts, axis=0)
     steady = slope.crosses_zero and (tone != "affine" or slopes["gain"].crosses_zero)
     return ToneRates(tone, rate_b, lift_b, steady)

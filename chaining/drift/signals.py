@@ -6,13 +6,13 @@ from typing import Final
 
 import numpy as np
 
-from chaining.colour.oklab import linear_to_oklab, srgb_to_linear
+from chaining.colour.oklab import LUMA_C, linear_to_oklab, srgb_to_linear
 from chaining.drift.arrays import Array, Float
 from chaining.drift.colour import colour_signals, hue_histogram
 from chaining.drift.detail import detail_signals, grid_strength, radial_spectrum
 from chaining.drift.features import ClipFeatures, Label
 from chaining.drift.motion import NAMES, Flow, thumb_distance
-from chaining.drift.tone import LUMA, luma_histogram, tone_signals
+from chaining.drift.tone import luma_histogram, tone_signals
 from vidgen.errors import BadRequest
 
 WIDTH: Final = 320
@@ -89,15 +89,15 @@ class _Reader:
     def read(self, frame_rwc: Float) -> None:
         """Take in the next frame."""
         rgb = _shrink(frame_rwc, self._width)
-        luma: Float = rgb @ LUMA
+        luma: Float = rgb @ LUMA_C
         self._check(luma)
         linear = srgb_to_linear(np.clip(_shrink(rgb, max(rgb.shape[1] // 2, 32)), 0, 1))
         lab = linear_to_oklab(linear)
         thumb = _shrink(lab, _THUMB).astype(np.float16)
         spectrum = radial_spectrum(luma)
-        row = tone_signals(rgb, luma, float((linear @ LUMA).mean()))
+        row = tone_signals(rgb, luma, float((linear @ LUMA_C).mean()))
         row |= colour_signals(lab) | detail_signals(luma, spectrum)
-        row["blocks"] = grid_strength(_centre(frame_rwc) @ LUMA)
+        row["blocks"] = grid_strength(_centre(frame_rwc) @ LUMA_C)
         self._rows.append(row | self._change(luma, thumb))
         for name, value in (
             ("luma", luma_histogram(luma)), ("hue", hue_histogram(lab)),

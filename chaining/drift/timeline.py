@@ -1,14 +1,19 @@
 """The clips of a chain laid end to end: signals of all frames, and where each clip begins."""
 
 # f frames of all clips
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
 from chaining.drift.arrays import Array, Double
 from chaining.drift.features import SCALARS, ClipFeatures
 from vidgen.errors import BadRequest
+
+Found = TypeVar("Found")
+Memory = dict[Hashable, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -17,18 +22,35 @@ class Timeline:
 
     scalars  signal -> (f,)
     starts   first frame of each clip; kinds how each follows the one before it
+    thumbs   of each clip
+    memory   what was read of frames that later clips do not change; see `once`
     """
 
     fps: float
     scalars: dict[str, Double]
     starts: tuple[int, ...]
     kinds: tuple[str, ...]
-    thumbs_frwc: Array
+    thumbs: tuple[Array, ...]
+    memory: Memory = field(default_factory=dict)
 
     @property
     def num_frames(self) -> int:
         """The number of frames."""
-        return len(self.thumbs_frwc)
+        return len(self.scalars["luma"])
+
+    def once(self, key: Hashable, until: int, make: Callable[[], Found]) -> Found:
+        """Return what `make` gives, from memory where it is there.
+
+        key    names it; until is the end of the frames that it depends on, all of which must be
+               there for it to be kept
+        """
+        if key in self.memory:
+            kept: Found = self.memory[key]
+            return kept
+        found = make()
+        if until <= self.num_frames:
+            self.memory[key] = found
+        return found
 
     def clip_of(self, frame: int) -> int:
         """Return the clip that a frame belongs to."""
@@ -51,9 +73,10 @@ class Timeline:
         )
 
 
-def lay_out(clips: Sequence[ClipFeatures]) -> Timeline:
+def lay_out(clips: Sequence[ClipFeatures], memory: Memory | None = None) -> Timeline:
     """Lay clips end to end.
 
+    memory  what was read of a beginning of the same clips
     Raises  BadRequest (none, or of different size or frame rate)
     """
     if not clips:
@@ -77,8 +100,31 @@ def lay_out(clips: Sequence[ClipFeatures]) -> Timeline:
         scalars={name: np.concatenate([clip.scalars[name] for clip in clips]) for name in SCALARS},
         starts=tuple(int(start) for start in np.cumsum([0, *lengths[:-1]])),
         kinds=tuple(clip.kind for clip in clips),
-        thumbs_frwc=np.concatenate([clip.thumbs_frwc for clip in clips]),
+        thumbs=tuple(clip.thumbs_frwc for clip in clips),
+        memory={} if memory is None else memory,
     )
+
+
+def usual(timeline: Timeline, name: str, values_f: Double, reach: int) -> tuple[Double, Double]:
+    """Return medians and spreads of the frames around each frame, without itself.
+
+    name    of the values, which at a frame depend on no later one
+    reach   frames of each side
+    """
+    parts = []
+    for clip, start in enumerate(timeline.starts):
+        span = timeline.span([clip])
+        read = partial(_usual_of, values_f, span, reach)
+        parts.append(timeline.once(("usual", name, start), span[1] + reach, read))
+    return np.concatenate([one for one, _ in parts]), np.concatenate([two for _, two in parts])
+
+
+def _usual_of(values_f: Double, span: tuple[int, int], reach: int) -> tuple[Double, Double]:
+    start, end = span
+    low = max(start - reach, 0)
+    middle, spread = middle_and_spread(around(values_f[low : end + reach], reach))
+    own = slice(start - low, end - low)
+    return middle[own], spread[own]
 
 
 def around(values_f: Double, reach: int) -> Double:

@@ -7,7 +7,6 @@ import numpy as np
 
 from chaining.drift.arrays import Array, Double, Float
 
-LUMA: Final = np.array([0.2126, 0.7152, 0.0722], np.float32)
 BINS: Final = 512
 QUANTILES: Final = np.linspace(0.02, 0.98, 49)
 MODELS: Final = ("none", "gain", "gamma", "offset", "affine")

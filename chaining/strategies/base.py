@@ -57,12 +57,14 @@ class Handing(Protocol):
     """One way to hand over from clip to clip.
 
     needs   what the model must take where a clip continues another
+    reads   fields of the story's hand-over that change what it does
     window  last shown frames among which the one that is handed over is chosen
     colours the colours of what it hands over can be corrected
     """
 
     name: ClassVar[str]
     needs: frozenset[Capability]
+    reads: frozenset[str]
     window: int
     colours: bool
 

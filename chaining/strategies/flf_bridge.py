@@ -17,6 +17,7 @@ class FlfBridge:
 
     name: ClassVar[str] = "flf_bridge"
     needs: frozenset[Capability] = frozenset({Capability.LAST_FRAME})
+    reads: frozenset[str] = frozenset({"bridge_seconds", "through"})
     window = 1
     colours = True
 

@@ -16,6 +16,7 @@ class Keyframes:
 
     name: ClassVar[str] = "keyframes"
     needs: frozenset[Capability] = frozenset({Capability.FIRST_FRAME, Capability.LAST_FRAME})
+    reads: frozenset[str] = frozenset({"through"})
     window = 1
     colours = True
 

@@ -17,6 +17,7 @@ class LastFrame:
 
     name: ClassVar[str] = "last_frame"
     needs: frozenset[Capability] = frozenset({Capability.FIRST_FRAME})
+    reads: frozenset[str] = frozenset({"pick", "through"})
     colours = True
 
     def __init__(self, handover: Handover) -> None:

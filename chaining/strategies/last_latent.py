@@ -24,6 +24,7 @@ class LastLatent:
 
     name: ClassVar[str] = "last_latent"
     needs: frozenset[Capability] = frozenset({Capability.PREFIX_LATENTS})
+    reads: frozenset[str] = frozenset({"latents", "through"})
     window = 1
     colours = False
 

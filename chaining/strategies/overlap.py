@@ -25,6 +25,9 @@ class Overlap:
         whole = handover.mode == "blend" or handover.join == "cut"
         mixed = handover.overlap if whole else min(handover.join_frames, handover.overlap)
         self._sharing = Sharing(handover.overlap, mixed=mixed)
+        reads = {"overlap", "mode", "join", "through"}
+        reads |= {"noise"} if handover.mode == "noise" else set()
+        self.reads = frozenset(reads if whole else reads | {"join_frames"})
         self.needs: frozenset[Capability] = {
             "pin": frozenset({Capability.MULTI_FRAME}),
             "noise": frozenset({Capability.MULTI_FRAME, Capability.PER_TOKEN_T}),

@@ -14,6 +14,7 @@ class Single:
 
     name: ClassVar[str] = "single"
     needs: frozenset[Capability] = frozenset()
+    reads: frozenset[str] = frozenset()
     window = 1
     colours = True
 

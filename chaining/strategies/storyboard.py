@@ -9,11 +9,25 @@ from fractions import Fraction
 
 from chaining.capabilities import Capability, missing, refuse_missing
 from chaining.clip_plan import ClipPlan
+from chaining.controls import Handover
 from chaining.layout import Layout
 from chaining.lengths import Lengths
 from chaining.story import Story
-from chaining.strategies import handing, strategies
+from chaining.strategies import Handing, handing, strategies
+from chaining.strategies.flf_bridge import FlfBridge
 from vidgen.errors import BadRequest, Unsupported
+
+_READERS = {
+    "pick": "strategy last_frame",
+    "overlap": "strategy overlap",
+    "mode": "strategy overlap",
+    "noise": "strategy overlap with handover.mode=noise",
+    "latents": "strategy last_latent",
+    "join": "strategy overlap",
+    "join_frames": "strategy overlap, with a join that mixes and a mode other than blend",
+    "bridge_seconds": "transition bridge",
+    "through": "a strategy that hands over",
+}
 
 
 def lay_story(
@@ -38,6 +52,45 @@ def lay_story(
     return clips
 
 
+def refuse_unused(story: Story, step: int) -> None:
+    """Raise BadRequest for an option of the hand-over, or noise on it, that a story's shots ignore.
+
+    step  frames per latent frame of the model
+    """
+    table = strategies(story.handover, step)
+    names = dict.fromkeys(story.strategy_of(shot) for shot in range(len(story.shots)))
+    used: list[Handing] = [table[name] for name in names]
+    if any(shot.transition == "bridge" for shot in story.shots):
+        used.append(FlfBridge())
+    read = {"seeds"}.union(*(how.reads for how in used))
+    for name, info in Handover.model_fields.items():
+        value = getattr(story.handover, name)
+        if name not in read and value != info.default:
+            raise BadRequest(
+                f"handover.{name}={value} does nothing with strategy {' and '.join(names)}; leave "
+                f"it out or use {_READERS[name]}.",
+                field="handover",
+            )
+    if story.controls.history_noise:
+        _refuse_noise(story, set(names))
+
+
+def _refuse_noise(story: Story, used: set[str]) -> None:
+    """Raise BadRequest for noise that the clips of some strategy in use cannot have."""
+    if used <= {"single", "keyframes"}:
+        raise BadRequest(
+            f"controls.history_noise={story.controls.history_noise} does nothing with strategy "
+            f"{' and '.join(sorted(used))}; leave it out or use strategy last_frame or overlap.",
+            field="controls",
+        )
+    if story.handover.mode == "renoise" and "overlap" in used:
+        raise BadRequest(
+            "handover.mode=renoise sets its own noise; leave controls.history_noise out, or use "
+            "mode pin.",
+            field="controls",
+        )
+
+
 def _check_pictures(shot: int, story: Story) -> None:
     """A picture at the start of a shot that continues would be shown by no strategy."""
     if story.transition(shot) == "continue" and story.shots[shot].image is not None:
@@ -49,18 +102,28 @@ def _check_pictures(shot: int, story: Story) -> None:
 
 
 def _choose_windows(clips: list[ClipPlan], story: Story, lengths: Lengths) -> list[ClipPlan]:
-    """Let a clip end early for the one that continues it, where neither aims at a picture."""
+    """Let a clip end early for the one that continues it, where its own end is free.
+
+    An end is not free where it is a picture, or where latents go on from it: those end with the
+    last frame that is made, so it must be one that is shown.
+    """
     found = list(clips)
-    for clip in clips:
-        wanted = handing(clip.strategy, story.handover, lengths.step).window
-        if clip.previous is None or wanted == 1:
+    hows = [handing(clip.strategy, story.handover, lengths.step) for clip in clips]
+    fixed = {clip.index for clip in clips if clip.end is not None}
+    fixed |= {
+        clip.previous
+        for clip, how in zip(clips, hows, strict=True)
+        if clip.previous is not None and not how.colours
+    }
+    for clip, how in zip(clips, hows, strict=True):
+        if clip.previous is None or how.window == 1:
             continue
         before = found[clip.previous]
-        if clip.end is not None:
+        if clip.index in fixed:
             exact = clip.stop - clip.first
             found[clip.index] = dataclasses.replace(found[clip.index], num_frames=exact)
-        elif before.end is None:
-            window = min(wanted, before.shown)
+        elif before.index not in fixed:
+            window = min(how.window, before.shown)
             found[before.index] = dataclasses.replace(before, window=window)
     return found
 
@@ -97,12 +160,6 @@ def _check_noise(story: Story, able: Collection[Capability]) -> None:
     noise = story.controls.history_noise
     if noise == 0:
         return
-    if story.handover.mode == "renoise" and story.strategy == "overlap":
-        raise BadRequest(
-            "handover.mode=renoise sets its own noise; leave controls.history_noise out, or use "
-            "mode pin.",
-            field="controls",
-        )
     refuse_missing(
         f"history_noise={noise}", {Capability.PER_TOKEN_T}, able, ["history_noise=0"], "controls"
     )

@@ -11,11 +11,15 @@ from demos.ui.upstream import Upstream
 
 
 class Refused(Exception):
-    """What the server said no to, in its own words."""
+    """What the server said no to, in its own words.
 
-    def __init__(self, message: str) -> None:
+    code  of the server's, empty where the studio itself says no
+    """
+
+    def __init__(self, message: str, code: str = "") -> None:
         super().__init__(message)
         self.message = message
+        self.code = code
 
 
 class Api:
@@ -91,4 +95,5 @@ def _away() -> Refused:
 
 
 def _refusal(found: Mapping[str, Any]) -> Refused:
-    return Refused(str(found["error"]["message"]))
+    error = found["error"]
+    return Refused(str(error["message"]), str(error["code"]))

@@ -16,6 +16,7 @@ from demos.ui.api import Api, Refused
 from demos.ui.form import FILES, FIRST, Entry, entries, given, shown, widget
 from demos.ui.gate import COOKIE
 from demos.ui.upstream import Upstream
+from server.states import JobState
 
 MOST_CLIPS = 64
 _IDLE = "What it will become, and what it costs, is said here before you press."
@@ -31,8 +32,16 @@ _CONNECT = """const connect = () => {
 };
 connect();"""
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+# Of what is one short call with one answer: through Gradio's queue it would be a call and a
+# stream, and an answer that comes between two streams is lost.
+_LIGHT: dict[str, Any] = {**_QUIET, "queue": False}
 _AFRESH = "() => window.vidgen.afresh()"
-_CLICK = "(click, ...rest) => [window.vidgen.key(), ...rest]"
+# What the form holds when a button is pressed is what the server gets.
+_CLICK = "(_, ...all) => { window.vidgen.handing(all); return [window.vidgen.key(), ...all]; }"
+_SAVE = "(edited, ...all) => { window.vidgen.handing(all); return [edited, ...all]; }"
+_ANSWERED = "(done, edited, ...all) => window.vidgen.answered(done, edited, all)"
+# States in which what a job will make can be changed, as long as it was never begun.
+_CHANGED = (JobState.QUEUED, JobState.HELD, JobState.INTERRUPTED, JobState.PAUSED)
 
 
 class Create:
@@ -90,8 +99,11 @@ class Create:
             return cards.problem(some + refusal.message), made[0] if made else ""
         return cards.note(f"{count} clips are queued." if count > 1 else ""), made[0]
 
-    async def save(self, video: str, request: gr.Request, *values: Any) -> str:
-        """Change a waiting job to what the form says now; what was emptied is taken out."""
+    async def save(self, video: str, request: gr.Request, *values: Any) -> tuple[str, str]:
+        """Change a waiting job to what the form says now; what was emptied is taken out.
+
+        Returns a line that says so and, if it was done, the job's id.
+        """
         asked = given(self.entries, values)
         cleared: dict[str, Any] = {
             name: None for name in self.entries if name not in asked and name != "n"
@@ -100,18 +112,43 @@ class Create:
         try:
             await self._api(request).change(video, cleared | asked)
         except Refused as refusal:
-            return cards.problem(refusal.message)
-        return cards.note("Saved: the waiting job was changed.")
+            return cards.problem(refusal.message), ""
+        return cards.note("Saved: the waiting job was changed."), video
+
+    async def go_on(self, video: str, said: str, request: gr.Request) -> tuple[Any, ...]:
+        """Go on changing a job, if there was one when the page was left and it still waits.
+
+        said  what is said already
+        """
+        if not video:
+            return gr.skip(), gr.skip(), gr.skip()
+        try:
+            job = await self._api(request).video(video)
+        except Refused as refusal:
+            if refusal.code != "not_found":  # the server is away, or the like: Save asks it again
+                return said + cards.problem(refusal.message), video, _saving(video)
+            job = None
+        if job is not None and job["started_at"] is None and job["state"] in _CHANGED:
+            return said + cards.note("Save changes the waiting job."), video, _saving(video)
+        now = "is gone" if job is None else f"does not wait any more ({job['state']})"
+        lost = f"The job that was being changed {now}; Generate makes a new one of what is here."
+        return said + cards.problem(lost), "", _saving("")
 
     async def told(self, request: gr.Request, event: gr.EventData) -> tuple[Any, ...]:
-        """Do what another page asks of the form: show a job, a recipe or some fields."""
+        """Do what another page asks of the form: show a job, a recipe or some fields.
+
+        Returns what to say, the message's turn if it was done, the job that Save changes, the
+        button, and the values.
+        """
         message: Mapping[str, Any] = event._data or {}
         try:
             asked, said = await self._asked(self._api(request), message)
         except Refused as refusal:
-            return cards.problem(refusal.message), "", _saving(""), *self._unchanged()
+            unchanged = [gr.skip() for _ in ("edited", "save", *self.entries)]
+            return cards.problem(refusal.message), "", *unchanged
         edited = str(message.get("video", "")) if message.get("action") == "edit" else ""
-        return cards.note(said), edited, _saving(edited), *shown(self.entries, asked)
+        turn = str(message.get("turn", ""))
+        return cards.note(said), turn, edited, _saving(edited), *shown(self.entries, asked)
 
     async def _asked(self, api: Api, message: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
         if message.get("action") == "recipe":
@@ -126,9 +163,6 @@ class Create:
             return dict(job["request"]), said
         fields = message.get("fields")
         return dict(fields) if isinstance(fields, Mapping) else {}, str(message.get("said", ""))
-
-    def _unchanged(self) -> list[Any]:
-        return [gr.skip() for _ in self.entries]
 
 
 def _count(asked: dict[str, Any]) -> int:
@@ -208,40 +242,40 @@ def _wire(create: Create, fields: Mapping[str, Any]) -> None:
         )
     with gr.Accordion("Copy as CLI / curl / Python", open=False, elem_id="copy-as"):
         code = cards.html(cards.snippets({}, "", keyed=False))
-    click = gr.Textbox("", visible="hidden", label="Click")
-    made = gr.Textbox("", visible="hidden", label="Job")
-    edited = gr.Textbox("", visible="hidden", label="Edited")
-    bridge = gr.HTML(
-        "",
-        elem_id="bridge",
-        visible="hidden",
-        js_on_load=_CONNECT,
+    click, made, edited, saved = (
+        gr.Textbox("", visible="hidden", label=name) for name in ("Click", "Job", "Edited", "Saved")
     )
-    # Each is one short call with one answer: through Gradio's queue it would be a call and a
-    # stream, and an answer that comes between two streams is lost.
-    light: dict[str, Any] = {**_QUIET, "queue": False}
     gr.on([item.change for item in ordered], create.check, ordered, [card, code],
-          trigger_mode="always_last", **light)  # fmt: skip
+          trigger_mode="always_last", **_LIGHT)  # fmt: skip
     go.click(
-        create.generate, [click, *ordered], [said, made], js=_CLICK, trigger_mode="once", **light
-    ).then(None, [made], None, js="(id) => window.vidgen.made(id)")
-    save.click(create.save, [edited, *ordered], [said], **light)
-    bridge.submit(
-        create.told, None, [said, edited, save, *ordered], trigger_mode="multiple", **light
-    )
-    _remember(ordered, said, bridge)
+        create.generate, [click, *ordered], [said, made], js=_CLICK, trigger_mode="once", **_LIGHT
+    ).success(None, [made], None, js="(id) => window.vidgen.made(id)", **_QUIET)
+    save.click(
+        create.save, [edited, *ordered], [said, saved], js=_SAVE, trigger_mode="once", **_LIGHT
+    ).success(None, [saved], None, js="(id) => window.vidgen.saved(id)", **_QUIET)
+    _reach(create, ordered, said, edited, save)
 
 
-def _remember(widgets: Sequence[Any], said: Component, bridge: gr.HTML) -> None:
-    """Have the browser keep what is typed, and fill a new page's form with it.
+def _reach(
+    create: Create, widgets: Sequence[Any], said: Component, edited: Component, save: Component
+) -> None:
+    """Let other pages reach the form; have the browser keep what is typed, and fill a new page.
 
     widgets  in the order of the entries
     """
-    notes = json.dumps({name: cards.note(text) for name, text in _NOTES.items()})
+    bridge = gr.HTML("", elem_id="bridge", visible="hidden", js_on_load=_CONNECT)
+    done = gr.Textbox("", visible="hidden", label="Done")
+    bridge.submit(
+        create.told, None, [said, done, edited, save, *widgets], trigger_mode="multiple", **_LIGHT
+    ).then(None, [done, edited, *widgets], None, js=_ANSWERED, **_QUIET)
     gr.on([item.change for item in widgets], None, widgets, None,
           js="(...values) => window.vidgen?.keep(values)", **_QUIET)  # fmt: skip
+    notes = json.dumps({name: cards.note(text) for name, text in _NOTES.items()})
     # An event that Gradio never sends by itself: the bridge says when the script is there.
-    bridge.apply(None, widgets, [said, *widgets],
-                 js=f"(...values) => window.vidgen.restore({notes}, values)", **_QUIET).then(
-        None, None, None, js="() => window.vidgen.filled()", **_QUIET
+    restored = bridge.apply(
+        None, widgets, [said, edited, *widgets],
+        js=f"(...values) => window.vidgen.restore({notes}, values)", **_QUIET,
     )  # fmt: skip
+    restored.then(create.go_on, [edited, said], [said, edited, save], **_LIGHT).then(
+        None, [edited], None, js="(edited) => window.vidgen.filled(edited)", **_QUIET
+    )

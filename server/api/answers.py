@@ -1,5 +1,6 @@
 """Answers: responses that show a job."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi.responses import JSONResponse
@@ -8,15 +9,19 @@ from server.api.services import Services
 from server.api.shape import poll_after_ms, video_of
 from server.api.video import Video
 from server.queue.job import Job
+from server.queue.place import Place
 from server.states import TERMINAL, WAITING
 
 
-def look(services: Services, job: Job, *, placed: bool = True) -> Video:
+def look(services: Services, job: Job, places: Mapping[str, Place] | None = None) -> Video:
     """Return what clients see of a job.
 
-    placed  with its place in the queue while it waits, which is a question to the database
+    places  in the queue, of this job and others; None: its own is asked for, if it waits
     """
-    place = services.jobs.place(job) if placed and job.state in WAITING else None
+    if places is not None:
+        place = places.get(job.id)
+    else:
+        place = services.jobs.place(job) if job.state in WAITING else None
     return video_of(
         job,
         services.clock(),

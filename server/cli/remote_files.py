@@ -6,6 +6,7 @@ from typing import Any
 from server.cli.client import Client
 from server.inputs.fields import slots
 from vidgen.errors import BadRequest, NotFound
+from vidgen.home import expanded
 
 _AS_THEY_ARE = ("data:", "https://", "upload:", "job:", "video_")
 
@@ -28,7 +29,7 @@ def bring_files(payload: dict[str, Any], client: Client) -> None:
 
 def bring_file(name: str, field: str, client: Client) -> str:
     """Send one local file and return how requests name it."""
-    path = Path(name).expanduser()
+    path = expanded(name)
     if not path.is_file():
         raise NotFound(f"{field}={name!r} is no file of this machine.", field=field.split(".")[0])
     return client.upload(path)

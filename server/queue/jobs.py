@@ -23,7 +23,7 @@ from server.queue.inputs import hold_uploads
 from server.queue.job import ClipRow, Job
 from server.queue.library import Filters, Page
 from server.queue.new_job import NewJob
-from server.queue.place import Place, place_of
+from server.queue.place import Place, place_of, places_of
 from server.queue.rows import find, find_locked
 from server.queue.standing import standing_of
 from server.queue.stopping import Stop
@@ -81,17 +81,24 @@ class Jobs:
         *,
         after: str | None = None,
         limit: int = 20,
-        order: Literal["asc", "desc"] = "desc",
+        order: Literal["asc", "desc", "queue"] = "desc",
         filters: Filters = _ALL,
     ) -> Page:
-        """Return at most `limit` jobs behind another one, by the time they were made."""
+        """Return at most `limit` jobs behind another one, by age or as they will run."""
         with self.db.read() as connection:
+            if order == "queue":
+                return library.queue_page(connection, self.settings, tenant, after, limit, filters)
             return library.page(connection, tenant, after, limit, order, filters)
 
     def place(self, job: Job) -> Place:
         """Return where a job is in the queue, and when it will begin and end."""
         with self.db.read() as connection:
             return place_of(connection, self.settings, job, self._clock())
+
+    def places(self, found: Sequence[Job]) -> dict[str, Place]:
+        """Return the places of all of some jobs that a worker could claim, by id."""
+        with self.db.read() as connection:
+            return places_of(connection, self.settings, found, self._clock())
 
     def clips(self, job_id: str) -> list[ClipRow]:
         """Return the finished clips of a job, in order."""

@@ -1,14 +1,18 @@
-"""Library: finding jobs of a tenant, a page at a time."""
+"""Library: finding jobs of a tenant, a page at a time, by age or as they will run."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, and_, cast, func, or_, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, Row, and_, cast, func, or_, select
 
 from server.database.tables import jobs
+from server.problems import Problem
 from server.queue.job import Job
+from server.queue.line import LINE
 from server.queue.rows import among, find
-from server.states import JobState
+from server.settings import ServerSettings
+from server.states import TERMINAL, JobState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +66,60 @@ def page(
         chosen = chosen.where(_behind(last, order))
     by = (jobs.c.created_at, jobs.c.id)
     ordered = by if order == "asc" else tuple(column.desc() for column in by)
-    rows = connection.execute(chosen.order_by(*ordered).limit(limit + 1)).all()
+    return _page(connection.execute(chosen.order_by(*ordered).limit(limit + 1)).all(), limit)
+
+
+def queue_page(
+    connection: Connection,
+    settings: ServerSettings,
+    tenant: str | None,
+    after: str | None,
+    limit: int,
+    filters: Filters,
+) -> Page:
+    """Return the jobs that have not ended behind another one, in the order in which they will run.
+
+    All are behind one that has ended: what moves on while pages are read may come twice.
+    Raises  Problem not_found when that one is not the tenant's, invalid_request for filters that
+            only jobs that have ended meet
+    """
+    _check_open(filters)
+    mine = [] if tenant is None else [LINE.c.tenant == tenant]
+    if after is not None:
+        find(connection, after, tenant)
+        last = LINE.alias("last")
+        its = select(last.c.number).where(last.c.id == after).scalar_subquery()
+        mine.append(LINE.c.number > func.coalesce(its, 0))
+    # Rows of jobs are wide: only those of the page are read whole.
+    first = (
+        select(LINE.c.id, LINE.c.number)
+        .join(jobs, jobs.c.id == LINE.c.id)
+        .where(*mine, *_conditions(connection, filters))
+        .order_by(LINE.c.number)
+        .limit(limit + 1)
+        .subquery()
+    )
+    chosen = select(jobs).join(first, first.c.id == jobs.c.id).order_by(first.c.number)
+    rows = connection.execute(chosen, {"ageing": settings.ageing_seconds}).all()
+    return _page(rows, limit)
+
+
+def _page(rows: Sequence[Row[Any]], limit: int) -> Page:
     found = [Job.of(row) for row in rows[:limit]]
     return Page(found, len(rows) > limit, found[-1].id if found else None)
+
+
+def _check_open(filters: Filters) -> None:
+    ended = sorted(TERMINAL.intersection(filters.states))
+    asked = ("state", f"state={ended[0]}") if ended else ("trashed", "trashed=true")
+    if ended or filters.trashed:
+        name, text = asked
+        raise Problem(
+            "invalid_request",
+            f"order=queue lists jobs that have not ended, and {text} is of those that have; leave "
+            "it out, or ask for order=asc or order=desc.",
+            param=name,
+        )
 
 
 def _behind(last: Job, order: Literal["asc", "desc"]) -> ColumnElement[bool]:

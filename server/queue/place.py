@@ -5,7 +5,7 @@ over the live workers that it fits. A prediction, not a promise: jobs that come 
 priority, or of a tenant that is due more, go before it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
@@ -13,9 +13,10 @@ from sqlalchemy import Connection, select
 from server.database.tables import jobs
 from server.queue.holds import live_workers
 from server.queue.job import Job
-from server.queue.line import ahead_of
+from server.queue.line import Ahead, ahead_of, ahead_of_each
 from server.queue.rates import Factors, factors_of
 from server.queue.rows import among
+from server.queue.worker import Worker
 from server.settings import ServerSettings
 from server.states import LEASED, WAITING
 
@@ -46,6 +47,19 @@ class _Running:
     progress: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What times are reckoned from.
+
+    free     until when each live worker has a job, by its id
+    factors  how far off predictions are, by model
+    """
+
+    live: Sequence[Worker]
+    free: Mapping[str, Range]
+    factors: Mapping[str, Factors]
+
+
 _RUNNING = select(
     jobs.c.lease_owner, jobs.c.model, jobs.c.eta_at, jobs.c.cost_seconds, jobs.c.progress
 ).where(among(LEASED))
@@ -60,16 +74,38 @@ def place_of(connection: Connection, settings: ServerSettings, job: Job, now: fl
     if job.state not in WAITING:
         return Place(None, None, None)
     ahead = ahead_of(connection, settings, job)
+    seen = _see(connection, [job.model, *(group.model for group in ahead)], now)
+    return _place(job, ahead, seen)
+
+
+def places_of(
+    connection: Connection, settings: ServerSettings, found: Sequence[Job], now: float
+) -> dict[str, Place]:
+    """Return the places of all of some jobs that a worker could claim, by id, asked together."""
+    ahead = ahead_of_each(connection, settings, {job.id for job in found})
+    models = [group.model for groups in ahead.values() for group in groups]
+    seen = _see(connection, [*(job.model for job in found), *models], now)
+    return {job.id: _place(job, ahead[job.id], seen) for job in found if job.id in ahead}
+
+
+def _see(connection: Connection, models: Iterable[str], now: float) -> _Seen:
+    live = live_workers(connection)
+    busy = {owner: _Running(*its) for owner, *its in connection.execute(_RUNNING)}
+    found = factors_of(connection, [*models, *(each.model for each in busy.values())])
+    free = {
+        worker.id: _left(found, busy[worker.id], now) if worker.id in busy else (0.0, 0.0)
+        for worker in live
+    }
+    return _Seen(live, free, found)
+
+
+def _place(job: Job, ahead: Sequence[Ahead], seen: _Seen) -> Place:
     position = 1 + sum(group.number for group in ahead)
-    fitting = [worker.id for worker in live_workers(connection) if worker.fits(job)]
-    if not fitting or job.held_by in ("person", "budget"):
+    left = [seen.free[worker.id] for worker in seen.live if worker.fits(job)]
+    if not left or job.held_by in ("person", "budget"):
         return Place(position, None, None)
-    busy = _running(connection)
-    models = [job.model, *(each.model for each in ahead), *(each.model for each in busy.values())]
-    found = factors_of(connection, models)
-    left = [_left(found, busy[id], now) if id in busy else (0.0, 0.0) for id in fitting]
-    work = [_range(found, group.model, group.seconds) for group in ahead]
-    own = _range(found, job.model, job.remaining_seconds)
+    work = [_range(seen.factors, group.model, group.seconds) for group in ahead]
+    own = _range(seen.factors, job.model, job.remaining_seconds)
     middle, high = (
         begin_after([free[which] for free in left], sum(each[which] for each in work))
         for which in (0, 1)
@@ -90,11 +126,6 @@ def begin_after(free: list[float], work: float) -> float:
         if number == len(waits) or begin <= waits[number]:
             break
     return begin
-
-
-def _running(connection: Connection) -> dict[str, _Running]:
-    """Return what each worker has."""
-    return {owner: _Running(*its) for owner, *its in connection.execute(_RUNNING)}
 
 
 def _left(found: Mapping[str, Factors], job: _Running, now: float) -> Range:

@@ -254,7 +254,10 @@ class _Files:
             writer.abort()
 
 
-_TRACED = ("seconds", "peak_bytes", "forwards", "attention_backend", "density", "vae_tiled")
+_TRACED = (
+    "seconds", "peak_bytes", "forwards", "attention_backend", "attention_reason", "density",
+    "vae_tiled",
+)  # fmt: skip
 
 
 def _record(clip: Clip) -> dict[str, Any]:

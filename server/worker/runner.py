@@ -35,7 +35,7 @@ from server.worker.progress import Progress
 from server.worker.session import Attempt, Finished, Renderer, Session
 from server.worker.stop import Left, Stop
 from server.worker.voice import Voice
-from server.worker.watcher import Beat, Watcher
+from server.worker.watcher import ORDERS, Beat, Watcher
 from server.worker.workplace import Workplace
 from vidgen.errors import Cancelled, VidgenError
 
@@ -116,7 +116,7 @@ class Runner:
             self._fail(problem_of(error), error)
 
     def _make(self) -> None:
-        self._write(lambda: self._held.move(JobState.ASSIGNED, phase="load"))
+        self._write(lambda: self._obey(self._held.move(JobState.ASSIGNED, phase="load")))
         begun_anew = self._place.open()
         with contextlib.chdir(self._place.root):
             session = self._open()
@@ -130,6 +130,11 @@ class Runner:
             finally:
                 session.close()
         self._deliver(finished, attention)
+
+    def _obey(self, job: Job) -> None:
+        """Hear what was asked since the claim now: a short job ends before the watcher looks."""
+        if job.stop is not None:
+            self.stop.ask(ORDERS[job.stop])
 
     def _open(self) -> Session:
         shop = self._shop

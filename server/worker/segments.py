@@ -52,7 +52,8 @@ class Segment:
             self._buffer, "w", format=profile.container, options={"movflags": _FLAGS}
         )
         # Without frames that look ahead, times begin at 0 and no player has to shift them.
-        options = {**dict(profile.options), "crf": _CRF, "preset": "veryfast", "bf": "0"}
+        options = profile.encoder_options(*self._size)
+        options |= {"crf": _CRF, "preset": "veryfast", "bf": "0"}
         stream: Any = self._container.add_stream(profile.codec, fps, options=options)
         stream.width, stream.height = self._size
         stream.pix_fmt = self._pixels

@@ -13,7 +13,7 @@ from server.worker.stop import Reason, Stop
 
 LOADING = 10  # times watchdog_seconds that a job may take before its first step
 log = logging.getLogger(__name__)
-_ORDERS: dict[str, Reason] = {
+ORDERS: dict[str, Reason] = {
     "cancel": "cancel",
     "delete": "delete",
     "deadline": "deadline",
@@ -99,7 +99,7 @@ class Watcher:
             if orders.lost:
                 self._stop.ask("lost")
             elif orders.stop is not None:
-                self._stop.ask(_ORDERS[orders.stop])
+                self._stop.ask(ORDERS[orders.stop])
 
     def _look_at_clock(self) -> None:
         limit = self._held.claimed.run_limit_seconds

@@ -28,6 +28,8 @@ def chosen(pattern: Any, host: Host, asked: str = "auto", **changed: Any) -> str
         (Dense(), H200, "auto", {}, "sdpa"),
         (Dense(), H200, "flash", {}, "flash"),
         (Dense(), H200, "sage", {}, "sage"),
+        (Dense(), H200, "flash", {"head_dim": 256}, "flash"),
+        (Dense(), H200, "sage", {"head_dim": 80}, "sage"),
         (Dense(), T4, "sdpa", {"dtype": "float32", "head_dim": 80}, "sdpa"),
         (TopK(), CPU, "auto", {"dtype": "float32", "head_dim": 48}, "cpu"),
         (Window(), CPU, "auto", {}, "cpu"),
@@ -74,7 +76,14 @@ REFUSED = [
     *((Dense(), CPU, asked, {}, "found a CPU") for asked in ("flash", "sage")),
     *((Dense(), T4, asked, {}, "found sm75") for asked in ("flash", "sage")),
     *((Dense(), H200, asked, {"dtype": "float32"}, "float32") for asked in ("flash", "sage")),
-    *((Dense(), H200, asked, {"head_dim": 80}, "has 80") for asked in ("flash", "sage")),
+    (
+        Dense(),
+        H200,
+        "flash",
+        {"head_dim": 264},
+        "dimensions up to 256, the model has 264; use sdpa",
+    ),
+    (Dense(), H200, "sage", {"head_dim": 136}, "dimensions up to 128, the model has 136; use sdpa"),
     *((Dense(), BARE, asked, {}, "not installed") for asked in ("flash", "sage")),
 ]
 
@@ -99,6 +108,16 @@ def test_short_sequences_are_dense_and_it_is_said() -> None:
     assert "4,000 tokens are below the floor of 8,192" in found.reason
     assert chosen(TopK(), H200, "flash", tokens=10, min_tokens=11) == "flash"
     assert chosen(TopK(), H200, tokens=11, min_tokens=11) == "triton"
+
+
+@pytest.mark.parametrize("asked", ["auto", *DENSE_BACKENDS, *SPARSE_BACKENDS])
+def test_below_the_floor_the_reason_names_it_whoever_was_asked_for(asked: str) -> None:
+    fields: dict[str, Any] = {"tokens": 10, "head_dim": 128, "dtype": "bfloat16", "min_tokens": 11}
+    found = choose(TopK(), H200, asked=asked, **fields)
+    assert found.pattern == Dense()
+    assert found.backend == (asked if asked in DENSE_BACKENDS else "sdpa")
+    assert found.reason.startswith("10 tokens are below the floor of 11 (min_tokens)")
+    assert ("was asked for" in found.reason) == (asked in DENSE_BACKENDS)
 
 
 def test_a_choice_keeps_the_pattern_and_gives_a_reason() -> None:

@@ -1,5 +1,6 @@
 """The CPU executor against the specification: every shape, dtype and list; and what it computes."""
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from attention import Grid, Layout, TopK, inverse_order, layout_order, make_proxies, select
 from attention import cpu as module
 from attention.cpu import attend_cpu
+from attention.errors import AttentionError
 from attention.patterns import Compensate
 from attention.proxies import Proxies
 from attention.reference import attend_reference
@@ -201,6 +203,17 @@ def test_as_many_blocks_are_computed_as_planned(
     assert sum(multiplied) == 2 * 16 * pairs  # with the keys, then with the values
 
 
+def test_a_head_s_lists_are_made_from_its_own_lists_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    q, k, v = tokens((2, 3, 96, 32))
+    selection = lists((2, 3), 96, 96, (16, 8), most=5, least=1)
+
+    def whole(_: Selection) -> torch.Tensor:
+        raise AssertionError("the mask of all heads was made")
+
+    monkeypatch.setattr(Selection, "mask_bhqk", whole)
+    attend_cpu(q, k, v, selection, make_proxies(k, v, 8, "mean"))
+
+
 def test_lists_of_different_lengths_are_computed_apart() -> None:
     """One row that reads everything must not make its neighbours pay for it."""
     counts = [2] * 20 + [64] + [3] * 19
@@ -227,3 +240,21 @@ def test_a_block_that_is_not_read_cannot_spoil_the_result() -> None:
     unread = (~selection.mask_bhqk()[0, 0, 0]).nonzero()[0, 0] * 8
     k[:, :, unread : unread + 8], v[:, :, unread : unread + 8] = torch.nan, torch.inf
     assert attend_cpu(q, k, v, selection).isfinite().all()
+
+
+def test_lists_for_other_tensors_are_refused() -> None:
+    """They would leave tokens unwritten."""
+    selection = select_all(48, 48, 16, 16)
+    q, k = torch.randn(1, 2, 48, 8), torch.randn(1, 2, 48, 8)
+    more = torch.randn(1, 2, 64, 8)
+    for tensors in ((more, k, k), (q, more, more), (q, k, more)):
+        with pytest.raises(AttentionError, match="48 queries and 48 keys"):
+            attend_cpu(*tensors, selection)
+    two = dataclasses.replace(
+        selection,
+        blocks_bhqs=selection.blocks_bhqs.expand(1, 2, -1, -1),
+        counts_bhq=selection.counts_bhq.expand(1, 2, -1),
+    )
+    four = [torch.randn(1, 4, 48, 8) for _ in range(3)]
+    with pytest.raises(AttentionError, match="1x2 batches and heads, and queries for 1x4"):
+        attend_cpu(*four, two)

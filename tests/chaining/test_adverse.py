@@ -191,7 +191,7 @@ class Keeping(DriftyMaker):
     """Keeps half a clip and is cancelled; goes on with what it finds, whoever left it."""
 
     def make(self, ask: Any, on: Any = None, cancel: Any = None) -> Any:
-        kept = ask.keep / f"{ask.digest}.half"
+        kept = ask.keep / f"{ask.digest}.safetensors"
         if self.calls == self.stop_at:
             kept.parent.mkdir(parents=True, exist_ok=True)
             kept.write_text("of the old controls")
@@ -334,3 +334,27 @@ def test_a_bridge_shows_a_frame_however_short_it_is() -> None:
         lengths = Lengths(step, 1 + 4 * step, 81)
         found = make_schedule(made, lengths, Fraction(16), frozenset(Capability))
         assert all(clip.shown > 0 for clip in found.shown)
+
+
+def test_files_of_others_in_the_folder_are_left_alone(tmp_path: Path) -> None:
+    """A user names the wrong folder, one that is in use for something else."""
+    mine = [tmp_path / name for name in ("movie.iso.part", "takes/mine/a.part", "takes/b.part")]
+    for path in mine:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine")
+    Chain(story(), drifting(), tmp_path, measure=False).run()
+    assert [path.read_text() for path in mine] == ["mine"] * 3
+
+
+def test_a_folder_called_unfinished_with_files_of_others_is_refused(tmp_path: Path) -> None:
+    thesis = tmp_path / "unfinished" / "thesis.txt"
+    thesis.parent.mkdir()
+    thesis.write_text("mine")
+    with pytest.raises(BadRequest, match=r"unfinished holds 'thesis.txt'.*name another folder"):
+        Chain(story(), drifting(), tmp_path, measure=False).run()
+    assert thesis.read_text() == "mine"
+
+
+def test_the_home_of_nobody_is_a_name_like_any_other(write: Write) -> None:
+    story = read_story(write("a.yaml", "shots: [{prompt: a, seconds: 1, image: ~nosuch/x.png}]\n"))
+    assert (story.shots[0].image or "").endswith("~nosuch/x.png")

@@ -51,7 +51,7 @@ def test_overlap_gives_the_last_frames(
     tmp_path: Path, mode: str, renoise: bool, noise: float
 ) -> None:
     maker = Recorder(noise=0.01)
-    handover = {"overlap": 5, "mode": mode, "noise": 0.03}
+    handover = {"overlap": 5, "mode": mode} | ({"noise": noise} if noise else {})
     run(tmp_path, maker, strategy="overlap", handover=handover)
     assert maker.calls > 2
     for before, ask in zip(maker.made, maker.asks[1:], strict=False):
@@ -98,6 +98,25 @@ def test_sharpest_hands_over_the_sharpest_of_the_last_eight(tmp_path: Path) -> N
     assert result.takes[0].ends == 13
     assert maker.asks[1].image_rwc is not None
     assert (maker.asks[1].image_rwc == maker.made[0][12]).all()
+    assert result.takes[-1].first + result.takes[-1].ends == result.schedule.num_frames
+
+
+def test_latents_of_a_clip_with_frames_to_spare_end_with_what_is_shown(tmp_path: Path) -> None:
+    """A clip before may end early by sharpest; the one that latents go on from may not."""
+    shots = [
+        {"prompt": "a", "seconds": 3.0},
+        {"prompt": "b", "seconds": 1.0, "strategy": "last_latent"},
+    ]
+    maker = Recorder(clip_frames=21, noise=0.01)
+    result = run(tmp_path, maker, shots=shots, handover={"pick": "sharpest"})
+    last = [take for take in result.takes if take.plan.shot == 0][-1]
+    ask = maker.asks[last.plan.index + 1]
+    assert [take.plan.window for take in result.takes[:4]] == [8, 8, 1, 1]
+    assert last.ends == last.plan.num_frames
+    assert ask.prefix_frwc is not None
+    assert ask.prefix_latents_ctrw is not None
+    shown = maker.made[last.plan.index][last.ends - 1, ::8, ::8]
+    assert (np.moveaxis(ask.prefix_latents_ctrw[:, -1], 0, -1) == shown).all()
     assert result.takes[-1].first + result.takes[-1].ends == result.schedule.num_frames
 
 

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 from chaining.chain import Chain
+from chaining.events import TakenUp
 from chaining.files import Busy, locked
+from chaining.maker import ENVIRONMENT
 from chaining.manifest import NAME
 from chaining.story import Story, parse_story
 from tests.chaining.drifty import SIDE, DriftyMaker, Maker
@@ -68,40 +70,56 @@ def ends_at(number: int, real: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
+def stopping(folder: Path, maker: Maker, **changes: Any) -> Chain:
+    """A chain of five clips with two trials each, which the meter ends after the second clip."""
+    controls = {"colour_lock": "off", "best_of_seams": 2, "drift_stop": True, **changes}
+    return chain(folder, maker, story(2.5, controls=controls), measure=True)
+
+
+def darkening(fail_at: int = -1) -> DriftyMaker:
+    return DriftyMaker(gain=0.8, noise=0.004, fail_at=fail_at)
+
+
+Kind = tuple[Callable[..., Chain], Callable[[], Maker]]
+KINDS: dict[str, Kind] = {"plain": (chain, drifting), "measured": (stopping, darkening)}
+
+
 @pytest.mark.slow
-def test_killed_at_every_write(
-    tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_killed_at_every_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Each file takes its name by os.replace; the run ends before the n-th one, for every n."""
-    expected = content(whole)
-    clips = len(chain(tmp_path / "count", drifting()).schedule.clips)
+    made, maker = KINDS[kind]
+    whole = maker()
+    result = made(tmp_path, whole).run(tmp_path / "video.mkv")
+    expected = content(tmp_path / "video.mkv")
     number = 0
     finished = False
     while not finished:
         number += 1
         folder = tmp_path / str(number)
-        first, second = drifting(), drifting()
+        second = maker()
         with monkeypatch.context() as patch:
             patch.setattr(os, "replace", ends_at(number, os.replace))
             try:
-                chain(folder, first).run(folder / "video.mkv")
+                made(folder, maker()).run(folder / "video.mkv")
                 finished = True
             except Killed:
                 pass
         held = (folder / "chain" / NAME).is_file()
-        published = len(list((folder / "chain" / "takes").glob("???-0")))
-        chain(folder, second).run(folder / "video.mkv", resume=held)
+        published = len(list((folder / "chain" / "takes").glob("???-?")))
+        again = made(folder, second).run(folder / "video.mkv", resume=held)
         assert content(folder / "video.mkv") == expected, f"write {number}"
-        assert second.calls == clips - published
-        assert len(list((folder / "chain" / "takes").iterdir())) == clips
-    assert number > 3 * clips
+        assert second.calls == whole.calls - published, f"write {number}"
+        assert again.state == result.state
+        assert len(list((folder / "chain" / "takes").iterdir())) == whole.calls
+    assert number > 3 * len(result.takes)
 
 
 CHILD = """
 import os, signal, sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
-from tests.chaining.test_chain_resume import chain, drifting
+from tests.chaining.test_chain_resume import KINDS
 count = 0
 real = os.fsync
 def fsync(handle):
@@ -111,26 +129,54 @@ def fsync(handle):
         os.kill(os.getpid(), signal.SIGKILL)
     real(handle)
 os.fsync = fsync
-chain(Path({folder!r}), drifting()).run(Path({folder!r}, "video.mkv"))
+made, maker = KINDS[{kind!r}]
+made(Path({folder!r}), maker()).run(Path({folder!r}, "video.mkv"))
 """
 
 
 @pytest.mark.slow
-def test_a_real_kill(tmp_path: Path, whole: Path) -> None:
-    code = CHILD.format(root=str(ROOT), folder=str(tmp_path), number=23)
+@pytest.mark.parametrize(("kind", "number", "takes"), [("plain", 23, 2), ("measured", 32, 3)])
+def test_a_real_kill(tmp_path: Path, kind: str, number: int, takes: int) -> None:
+    """While a third take is written; and while a manifest is, before the clip that ends a chain is
+    measured.
+    """
+    made, maker = KINDS[kind]
+    code = CHILD.format(root=str(ROOT), folder=str(tmp_path), number=number, kind=kind)
     child = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False)
     assert child.returncode == -signal.SIGKILL
-    takes = tmp_path / "chain" / "takes"
-    published = len(list(takes.glob("???-0")))
-    assert published == 2
-    assert list(takes.glob("*.part")), "the kill came while a take was written"
-    (tmp_path / "chain" / "manifest.json.0.part").write_text("{")
-    maker = drifting()
-    made = chain(tmp_path, maker)
-    made.run(tmp_path / "video.mkv", resume=True)
-    assert maker.calls == len(made.schedule.clips) - published
-    assert content(tmp_path / "video.mkv") == content(whole)
+    folder = tmp_path / "chain" / "takes"
+    assert len(list(folder.glob("???-?"))) == takes
+    assert not (folder / f"{takes - 1:03d}-0" / "features.npz").exists()
+    assert list(folder.parent.rglob("*.part")), "the kill came while something was written"
+    (tmp_path / "chain" / "manifest.json.00000000.part").write_text("{")
+    again, whole = maker(), maker()
+    made(tmp_path, again).run(tmp_path / "video.mkv", resume=True)
+    made(tmp_path / "whole", whole).run(tmp_path / "whole.mkv")
+    assert again.calls == whole.calls - takes
+    assert content(tmp_path / "video.mkv") == content(tmp_path / "whole.mkv")
     assert not list((tmp_path / "chain").rglob("*.part"))
+
+
+def test_a_chain_that_stopped_by_itself_stays_stopped_until_told_otherwise(tmp_path: Path) -> None:
+    stopped = stopping(tmp_path, darkening()).run()
+    assert (stopped.state, len(stopped.takes)) == ("stopped", 2)
+    again = darkening()
+    result = stopping(tmp_path, again).run(resume=True)
+    assert (again.calls, result.state, len(result.takes)) == (0, "stopped", 2)
+    onwards = darkening()
+    result = stopping(tmp_path, onwards, drift_stop=False, max_chain=9).run(resume=True)
+    assert (result.state, len(result.takes)) == ("finished", 5)
+    assert onwards.calls == 6
+
+
+def test_a_discarded_clip_is_not_what_stops_a_chain(tmp_path: Path) -> None:
+    made = stopping(tmp_path, darkening())
+    with made.opened() as run:
+        for plan in made.schedule.clips[:2]:
+            run.make(plan)
+        assert run.stopped
+        run.discard(1)
+        assert not run.stopped
 
 
 @pytest.mark.parametrize("how", ["cancel", "failure"])
@@ -210,45 +256,15 @@ def test_a_damaged_manifest_is_one_sentence(tmp_path: Path, text: str) -> None:
         chain(tmp_path, drifting()).run(resume=True)
 
 
-def test_a_branch_keeps_the_old_takes(tmp_path: Path) -> None:
-    chain(tmp_path, drifting()).run(tmp_path / "old.mkv")
-    maker = drifting()
-    result = chain(tmp_path, maker).run(tmp_path / "same.mkv", resume=True, from_clip=2)
-    assert content(tmp_path / "same.mkv") == content(tmp_path / "old.mkv")
-    assert maker.calls == len(result.schedule.clips) - 2
-    names = [take.name for take in result.takes]
-    assert names[:2] == ["000-0", "001-0"]
-    assert set(names[2:]) == {f"{i:03d}-1" for i in range(2, len(names))}
-    assert (tmp_path / "chain" / "takes" / "002-0" / "frames.mkv").is_file()
-
-
-def test_a_branch_may_tell_another_end_but_not_another_start(tmp_path: Path) -> None:
-    def told(first: str, second: str) -> Story:
-        return story(shots=[{"prompt": first, "seconds": 1.0}, {"prompt": second, "seconds": 1.0}])
-
-    chain(tmp_path, drifting(), told("a", "b")).run()
-    other = told("a", "c")
-    with pytest.raises(BadRequest, match=r"shots\.1\.prompt: 'b' -> 'c'"):
-        chain(tmp_path, drifting(), other).run(resume=True)
-    split = next(c.index for c in chain(tmp_path, drifting(), other).schedule.clips if c.shot == 1)
-    result = chain(tmp_path, drifting(), other).run(resume=True, from_clip=split)
-    assert [take.plan.prompt for take in result.takes] == ["a", "a", "c", "c"]
-    with pytest.raises(BadRequest, match="branch from an earlier clip"):
-        chain(tmp_path, drifting(), told("z", "c")).run(resume=True, from_clip=split)
-    with pytest.raises(BadRequest, match="use 0 to 3"):
-        chain(tmp_path, drifting(), other).run(resume=True, from_clip=4)
-    with pytest.raises(BadRequest, match="give resume too"):
-        chain(tmp_path / "new", drifting(), other).run(from_clip=1)
-
-
-def test_a_branch_that_takes_over_more_than_was_kept_is_told(tmp_path: Path) -> None:
-    def told(overlap: int) -> Story:
-        shots = [{"prompt": "a", "seconds": 17 / 16}, {"prompt": "b", "seconds": 0.5}]
-        return story(shots=shots, strategy="overlap", handover={"overlap": overlap})
-
-    chain(tmp_path, DriftyMaker(clip_frames=17), told(5)).run()
-    with pytest.raises(BadRequest, match="Clip 1 takes over 9 frames and take 000-0 kept 5"):
-        chain(tmp_path, DriftyMaker(clip_frames=17), told(9)).run(resume=True, from_clip=1)
+def test_a_story_that_is_laid_out_otherwise_now_is_told(tmp_path: Path) -> None:
+    """As after an upgrade: later takes continue the clip as it was laid out before."""
+    chain(tmp_path, drifting()).run()
+    path = tmp_path / "chain" / NAME
+    data = json.loads(path.read_text())
+    data["schedule"]["clips"][1]["window"] = 8
+    path.write_text(json.dumps(data))
+    with pytest.raises(BadRequest, match=r"clip 1 window: 8 -> 1; .*branch \(from_clip\)"):
+        chain(tmp_path, drifting()).run(resume=True)
 
 
 def test_a_file_that_cannot_be_written_is_told_before_anything_is_made(tmp_path: Path) -> None:
@@ -316,6 +332,7 @@ def test_measurements_are_taken_up_again(tmp_path: Path) -> None:
         return DriftyMaker(clip_frames=17, gain=0.97, fail_at=fail_at)
 
     expected = run(tmp_path / "whole", maker())
+    assert expected["source"]["kind"] == "png"  # takes are lossless files
     with pytest.raises(RuntimeError):
         run(tmp_path / "part", maker(fail_at=3))
     lost = tmp_path / "part" / "chain" / "takes" / "001-0" / "features.npz"
@@ -325,6 +342,38 @@ def test_measurements_are_taken_up_again(tmp_path: Path) -> None:
     assert run(tmp_path / "part", again, resume=True) == expected
     assert again.calls == 1
     assert json.loads((tmp_path / "part" / "chain" / "drift.json").read_text()) == expected
+
+
+def test_another_environment_is_told_and_not_refused(tmp_path: Path) -> None:
+    """Bits can differ with it; where nothing is left to make, or it is not known, nothing does."""
+
+    class Somewhere(DriftyMaker):
+        torch: str | None = "2.9.0"
+
+        @property
+        def identity(self) -> dict[str, Any]:
+            where = {} if self.torch is None else {ENVIRONMENT: {"torch": self.torch, "os": "a"}}
+            return {**super().identity, **where}
+
+    def run(torch: str | None, **how: Any) -> tuple[list[str], list[Any]]:
+        maker = Somewhere(**how.pop("maker", {}))
+        maker.torch = torch
+        heard: list[Any] = []
+        result = chain(tmp_path, maker).run(on=heard.append, resume=True, **how)
+        told = [item.text for item in result.advice if item.code == "environment"]
+        return told, [event for event in heard if isinstance(event, TakenUp)]
+
+    with pytest.raises(RuntimeError):
+        chain(tmp_path, Somewhere(fail_at=1)).run()
+    with pytest.raises(RuntimeError):
+        run("2.9.0", maker={"fail_at": 1})
+    told, heard = run("2.10.1", from_clip=2)
+    assert len(told) == len(heard) == 1
+    assert "(torch: '2.9.0' -> '2.10.1')" in told[0]
+    assert [item.text for item in heard[0].advice] == told
+    assert run("2.9.0") == ([], [])
+    assert run(None, from_clip=2) == ([], [])
+    assert run("2.9.0", from_clip=2) == ([], [])
 
 
 def test_sharpest_frames_resume_to_the_same_bits(tmp_path: Path) -> None:

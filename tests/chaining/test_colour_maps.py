@@ -47,16 +47,6 @@ def test_composing_is_associative_and_has_a_unit(a, b, c):
     assert a.compose(IDENTITY) == a == IDENTITY.compose(a)
 
 
-@given(maps)
-def test_the_inverse_takes_frames_back(colour_map):
-    there = colour_map.apply(MIDDLE)
-    assert there.dtype == np.float32
-    assert colour_map.inverse().apply(there) == pytest.approx(MIDDLE, abs=1e-5)
-    back = colour_map.inverse().compose(colour_map)
-    assert back.scale == pytest.approx((1, 1, 1), abs=1e-12)
-    assert back.offset == pytest.approx((0, 0, 0), abs=1e-12)
-
-
 @given(gentle, gentle)
 def test_a_composed_map_does_what_its_parts_do_in_turn(a, b):
     assert a.compose(b).apply(MIDDLE) == pytest.approx(a.apply(b.apply(MIDDLE)), abs=1e-5)

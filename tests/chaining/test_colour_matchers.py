@@ -104,10 +104,7 @@ def test_other_content_is_not_matched_and_the_reason_is_told():
     assert fit.map == IDENTITY
     assert fit.likeness == pytest.approx(0, abs=1e-9)
     assert "chroma likeness 0.00" in fit.reason
-    told = fit_anchor_clip(FRAMES, FRAMES, cosine=0.8)
-    assert told.map == IDENTITY
-    assert "embedding cosine 0.80" in told.reason
-    assert "Matched" in fit_anchor_clip(FRAMES, FRAMES, cosine=0.9).reason
+    assert "Matched" in fit_anchor_clip(FRAMES, FRAMES).reason
 
 
 def test_a_small_tint_does_not_make_content_unlike():

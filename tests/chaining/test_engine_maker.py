@@ -1,5 +1,6 @@
 """Chains of real clips by the smallest engine of a family, compared with plain runs."""
 
+import importlib.metadata
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from chaining.capabilities import Capability
 from chaining.chain import Chain
 from chaining.engine_maker import EngineMaker
-from chaining.maker import Ask
+from chaining.maker import ENVIRONMENT, Ask
 from chaining.story import Story, parse_story
 from vidgen.device import named
 from vidgen.engine import Engine
@@ -62,6 +63,13 @@ def test_a_clip_without_a_condition_is_the_plain_clip() -> None:
     assert (made.frames_frwc == expected.frames).all()
     assert (made.latents_ctrw == expected.latents.numpy()).all()
     assert made.recipe["latents_sha256"] == expected.recipe["latents_sha256"]
+
+
+def test_the_identity_says_where_clips_are_made() -> None:
+    found = maker(story()).identity[ENVIRONMENT]
+    assert found["torch"] == importlib.metadata.version("torch")
+    assert (found["device"], found["attention_backend"]) == (DEVICE.name, "sdpa")
+    assert {"offload", "vae_tiling", "diffusers", "python"} <= set(found)
 
 
 def test_frames_go_over_as_they_are(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 # f frames  r rows  w columns  c channels  s samples
 import json
+import tracemalloc
 import wave
 from fractions import Fraction
 from pathlib import Path
@@ -24,7 +25,7 @@ from chaining.extend_write import Encoding, write_extended
 from chaining.lengths import Lengths
 from chaining.manifest import read_manifest
 from chaining.recipe import chain_recipe
-from chaining.sound import sound_of
+from chaining.sound import write_sound
 from chaining.story import parse_story
 from tests.chaining.drifty import DriftyMaker, IdentityMaker, Maker
 from tests.media.pictures import ffmpeg
@@ -165,6 +166,8 @@ def test_where_it_goes_on(tmp_path: Path, words: dict[str, Any], kept: int) -> N
         ({"from_frame": 24}, "from_frame=24 is not in a.mkv; its frames are 0 to 23"),
         ({"from_frame": -1}, "0 to 23"),
         ({"from_seconds": 1.5}, "from=1.5 s is not in a.mkv, which lasts 1.001 s"),
+        ({"from_seconds": float("nan")}, "from=nan s is not in a.mkv"),
+        ({"from_seconds": float("inf")}, "from=inf s is not in a.mkv"),
         ({"from_frame": 1, "from_seconds": 1.0}, "give one of them"),
     ],
 )
@@ -223,7 +226,8 @@ def test_sound_stays_where_it_was_sample_by_sample(tmp_path: Path) -> None:
     assert json.loads(read_recipe(tmp_path / "c.mkv") or "")["extends"]["kept"] == 18
     assert [(c["start"], c["stop"]) for c in recipe["chain"]["clips"]] == [(0, 18), (18, 26)]
     early = open_original(path, from_frame=14)  # its sound ends where the click begins
-    assert np.abs(sound_of(path, Fraction(early.kept) / NTSC, Fraction(2)).samples_ks).max() == 0
+    write_sound(path, tmp_path / "d.wav", Fraction(early.kept) / NTSC, Fraction(2))
+    assert np.abs(heard(tmp_path / "d.wav")).max() == 0
 
 
 def test_sound_of_a_phone_lies_right_after_aac(tmp_path: Path) -> None:
@@ -240,6 +244,25 @@ def test_sound_of_a_phone_lies_right_after_aac(tmp_path: Path) -> None:
     loud = np.flatnonzero(np.abs(heard(tmp_path / "c.mp4")) > 0.25)
     assert abs(int(loud[0]) - (10010 + 4800)) <= 2
     assert len(list(read_video(tmp_path / "c.mp4", chunk=1))) == 32
+
+
+def test_long_sound_goes_through_in_pieces(tmp_path: Path) -> None:
+    """20 s of sound and 40 s of silence would be 23 MB as one array of floats."""
+    silent = clip(tmp_path / "a.mkv", numbered(COUNT))
+    path = tmp_path / "b.mkv"
+    track = click(tmp_path / "a.wav", 19 * RATE, 20)
+    ffmpeg("-i", silent, "-i", track, "-c:v", "copy", "-ac", "2", "-c:a", "flac", path)
+    tracemalloc.start()
+    try:
+        write_sound(path, tmp_path / "c.wav", Fraction(20), Fraction(60))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 3e6
+    sound = heard(tmp_path / "c.wav")
+    assert len(sound) == 60 * RATE
+    loud = np.flatnonzero(np.abs(sound) > 0.1)
+    assert (loud[0], loud[-1]) == (19 * RATE, 19 * RATE + 19)
 
 
 def test_what_holds_no_sound_says_so(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from chaining.capabilities import Capability
+from chaining.controls import Handover
 from chaining.lengths import Lengths, divide
 from chaining.schedule import Schedule, make_schedule
 from chaining.seeds import clip_seed
@@ -26,8 +27,10 @@ def story(*shots: dict[str, Any], **fields: Any) -> Story:
     return parse_story({"shots": made, "seed": 5, **fields})
 
 
-def scheduled(made: Story, most: int = 17, step: int = 4, fps: int = 16) -> Schedule:
-    return make_schedule(made, Lengths(step, most, 81), Fraction(fps), ALL)
+def scheduled(
+    made: Story, most: int = 17, step: int = 4, fps: int = 16, *, begun: bool = False
+) -> Schedule:
+    return make_schedule(made, Lengths(step, most, 81), Fraction(fps), ALL, begun=begun)
 
 
 def laid_down(schedule: Schedule) -> list[tuple[int, int]]:
@@ -90,7 +93,8 @@ def test_no_frame_is_lost_or_doubled(
     made = story(*asked, handover={**handover, "overlap": step * shared + 1}, **extra)
     most = step * groups + 1
     try:
-        schedule = scheduled(made, most, step, fps)
+        # Begun, so that an option which no shot reads is none to refuse.
+        schedule = scheduled(made, most, step, fps, begun=True)
     except BadRequest:
         assume(False)
     video = laid_down(schedule)
@@ -116,6 +120,11 @@ def test_no_frame_is_lost_or_doubled(
             assert clip.previous < clip.index
             before = by_index[clip.previous]
             assert before.stop - before.first >= clip.overlap
+            if clip.strategy == "last_latent":
+                exact = before.num_frames == before.stop - before.first
+                free = before.previous is not None and by_index[before.previous].window > 1
+                assert exact, "latents end with the frame that is shown last"
+                assert not free
     # A shot ends within half a step of where it was asked to end; bridges push it on.
     ends_at = [0] * len(asked)
     for clip in schedule.shown:
@@ -202,7 +211,8 @@ def test_keyframes_come_from_the_start_and_never_from_a_neighbour() -> None:
 
 def test_the_end_image_is_for_the_last_clip_only() -> None:
     for strategy in ("last_frame", "overlap", "keyframes"):
-        made = story({"seconds": 3}, strategy=strategy, end_image="z.png", handover={"overlap": 5})
+        handover = {"overlap": 5} if strategy == "overlap" else {}
+        made = story({"seconds": 3}, strategy=strategy, end_image="z.png", handover=handover)
         aimed = [
             clip.place
             for clip in scheduled(made).shown
@@ -280,3 +290,65 @@ def test_what_cannot_be_laid_down_is_one_sentence(
     with pytest.raises(BadRequest, match=words) as refused:
         scheduled(story(*shots, **fields))
     assert refused.value.message.count(". ") == 0
+
+
+OVERLAP = {"strategy": "overlap"}
+
+
+@pytest.mark.parametrize(
+    ("shots", "fields", "words"),
+    [
+        ([{}], {"handover": {"overlap": 5}}, r"overlap=5 does nothing with strategy last_frame;"),
+        ([{}], {"handover": {"latents": 2}}, r"latents=2 .* strategy last_latent"),
+        ([{}], {"handover": {"mode": "noise"}}, r"mode=noise .* strategy overlap"),
+        ([{}], {"handover": {"join": "cut"}}, r"join=cut .* strategy overlap"),
+        ([{}], {"handover": {"bridge_seconds": 1}}, r"bridge_seconds=1\.0 .* transition bridge"),
+        ([{}], {"strategy": "single", "handover": {"through": "mp4"}}, "that hands over"),
+        (
+            [{}],
+            OVERLAP | {"handover": {"pick": "sharpest"}},
+            "with strategy overlap; .* last_frame",
+        ),
+        ([{}], OVERLAP | {"handover": {"overlap": 5, "noise": 0.1}}, r"handover\.mode=noise"),
+        (
+            [{}],
+            OVERLAP | {"handover": {"overlap": 5, "join": "cut", "join_frames": 3}},
+            "join_frames=3 .* a join that mixes",
+        ),
+        ([{}, {"strategy": "last_latent"}], {"handover": {"noise": 0.1}}, "frame and last_latent;"),
+        (
+            [{}, OVERLAP],
+            {"handover": {"overlap": 5, "mode": "renoise"}, "controls": {"history_noise": 0.1}},
+            "renoise sets its own noise",
+        ),
+        ([{}], {"strategy": "keyframes", "controls": {"history_noise": 0.1}}, "does nothing"),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_one_sentence(
+    shots: list[dict[str, Any]], fields: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(BadRequest, match=words) as refused:
+        scheduled(story(*shots, **fields))
+    assert refused.value.message.count(". ") == 0
+
+
+def test_options_that_one_shot_reads_or_that_are_as_they_would_be_are_none_to_refuse() -> None:
+    shots = ({}, OVERLAP, {"strategy": "last_latent"}, {"transition": "bridge"})
+    handover = {
+        "overlap": 5,
+        "latents": 2,
+        "pick": "sharpest",
+        "bridge_seconds": 1,
+        "seeds": "same",
+    }
+    scheduled(story(*shots, handover=handover))
+    scheduled(story({}, handover=Handover().model_dump()))
+    scheduled(story({}, strategy="single", handover={"seeds": "same"}))
+
+
+def test_a_chain_that_was_begun_with_an_option_that_does_nothing_goes_on() -> None:
+    made = story({}, handover={"overlap": 5})
+    with pytest.raises(BadRequest):
+        scheduled(made)
+    scheduled(made, begun=True)
+    scheduled(story({}, strategy="keyframes", controls={"history_noise": 0.1}), begun=True)

@@ -144,8 +144,11 @@ def test_ctrl_c_keeps_what_is_finished_and_the_printed_command_goes_on(
     assert len(frames_of("a.mp4")) == 17
     command = shlex.split(ran.err.split("`")[1])
     assert command[0] == "vidgen"
-    ran = run(*command[1:])
+    path = Path("a.chain/manifest.json")
+    path.write_text(path.read_text().replace('"torch": "', '"torch": "1.'))
+    ran = run(*command[1:], "--drift-stop=false", "--max-chain", 9)
     assert ran.code == 0, ran.err
+    assert "goes on in another environment (torch: '1." in ran.err
     assert "a.mp4  32x32, 33 frames at 16 fps, 2.062 s, 2 clips, seed 7" in ran.out
     assert (frames_of("a.mp4") == frames_of("whole.mp4")).all()
 

@@ -1,5 +1,6 @@
 """`vidgen extend`: one file of the old part and the new one, at the old one's size and rate."""
 
+import errno
 import fcntl
 import json
 import os
@@ -13,11 +14,13 @@ import av
 import numpy as np
 import pytest
 
+from chaining.files import locked
 from tests.chaining.test_extend import NTSC, RATE, click, heard, levels, numbered
 from tests.chaining.test_extend import clip as written
 from tests.cli.conftest import PROMPT, Ran
 from tests.media.pictures import ffmpeg
 from vidgen.cli.report import Reporter
+from vidgen.errors import DoesNotFit
 from vidgen.events import Progress
 from vidgen.media import read_recipe
 
@@ -184,6 +187,88 @@ def test_a_folder_in_use_is_busy(run: Any, tiny: str, tmp_path: Path) -> None:
         fcntl.flock(held, fcntl.LOCK_EX)
         ran = extend(run, tiny, "s.mkv", "-p", "x", "--seconds", 1, "--out", "a.mp4")
     assert ran.code == 75
+
+
+def test_a_run_that_never_had_the_folder_leaves_the_file_alone(
+    run: Any, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Refused as another chain, or too late for the lock: another run made what is there."""
+    written(tmp_path / "s.mkv", numbered(24, (32, 32)), fps=Fraction(16))
+    words = ("s.mkv", "-p", PROMPT, "--seconds", 1, "--out", "a.mkv")
+    assert extend(run, tiny, *words).code == 0
+    made = Path("a.mkv").read_bytes()
+    ran = extend(run, tiny, *words, "--resume", "--guidance-scale", 2)
+    assert ran.code == 2
+    assert "The chain began otherwise" in ran.err
+    assert Path("a.mkv").read_bytes() == made
+
+    def late(work: Any, **_: Any) -> None:
+        handles.append((work.folder / "lock").open("w"))
+        fcntl.flock(handles[0], fcntl.LOCK_EX)
+
+    handles: list[Any] = []
+    monkeypatch.setattr("chaining.cli.extend.check_start", late)
+    ran = extend(run, tiny, *words, "--resume")
+    handles[0].close()
+    assert ran.code == 75
+    assert Path("a.mkv").read_bytes() == made
+
+
+@pytest.mark.parametrize(("holds", "code"), [(True, 75), (False, 4)])
+def test_a_folder_that_another_run_has_just_begun_stays(
+    run: Any, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, holds: bool, code: int
+) -> None:
+    """It comes between a look at the folder and its lock, and still works there or not."""
+    handles: list[Any] = []
+
+    def beaten(folder: Path) -> Any:
+        folder.mkdir()
+        (folder / "start.png").write_bytes(b"of the other run")
+        handles.append((folder / "lock").open("w"))
+        if holds:
+            fcntl.flock(handles[0], fcntl.LOCK_EX)
+        return locked(folder)
+
+    written(tmp_path / "s.mkv", numbered(24, (32, 32)), fps=Fraction(16))
+    monkeypatch.setattr("chaining.cli.extension.locked", beaten)
+    words = ("-p", PROMPT, "--seconds", 1, "--out", "a.mkv", "--end-image", "no.png")
+    ran = extend(run, tiny, "s.mkv", *words)
+    handles[0].close()
+    assert ran.code == code, ran.err
+    assert Path("a.chain/start.png").read_bytes() == b"of the other run"
+
+
+def test_why_nothing_could_be_begun_is_told(
+    run: Any, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise DoesNotFit("The disk is full.")
+
+    written(tmp_path / "s.mkv", numbered(24, (32, 32)), fps=Fraction(16))
+    monkeypatch.setattr("chaining.chain_run.Manifest.save", full)
+    ran = extend(run, tiny, "s.mkv", "-p", PROMPT, "--seconds", 1, "--out", "a.mkv")
+    assert "The disk is full." in ran.err
+    assert "holds no chain" not in ran.err
+
+
+def test_a_file_that_cannot_be_written_does_not_hide_why_a_run_ended(
+    run: Any, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def progress(self: Reporter, event: Progress, number: int, clips: int) -> None:
+        SHOWN(self, event, number, clips)
+        if (number, event.stage, event.done) == (clips, "denoise", 1):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    written(tmp_path / "s.mkv", numbered(24, (32, 32)), fps=Fraction(16))
+    monkeypatch.setattr(Reporter, "progress", progress)
+    monkeypatch.setattr("chaining.cli.extend.write_extended", full)
+    ran = extend(run, tiny, "s.mkv", "-p", PROMPT, "--seconds", 2, "--out", "a.mkv")
+    assert ran.code == 130, ran.err
+    assert "1 of 2 clips are finished; go on with" in ran.err
+    assert "could not be assembled: [Errno 28] No space left" in ran.err
 
 
 def test_a_chain_goes_on_in_float_as_if_made_at_once(run: Any, tiny: str) -> None:

@@ -19,7 +19,7 @@ WAIT_MS = 120_000  # of a busy machine
 FILLS = """let own; window.fills = 0;
 Object.defineProperty(window, "vidgen", { get: () => own, set: (given) => {
   const { filled } = given;
-  given.filled = () => { filled(); window.fills += 1; };
+  given.filled = (...all) => { filled(...all); window.fills += 1; };
   own = given; } });"""
 
 
@@ -36,19 +36,49 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
+def context_of(chromium: Any) -> Any:
+    """Return a browser's memory of its own."""
+    context = chromium.new_context(reduced_motion="reduce", accept_downloads=True)
+    context.set_default_timeout(WAIT_MS)
+    context.add_init_script(FILLS)
+    return context
+
+
+@pytest.fixture(scope="package")
+def warm_context(chromium: Any) -> Iterator[Any]:
+    """Return a context in which what pages load is kept: fetching it anew is most of their cost."""
+    context = context_of(chromium)
+    yield context
+    context.close()
+
+
+def forget(context: Any) -> None:
+    """Close all pages of a context and take away what they wrote down."""
+    blank = context.new_page()
+    pages = [page for page in context.pages if page is not blank]
+    origins = {page.evaluate("location.origin") for page in pages}
+    for page in pages:
+        page.goto("about:blank")  # the page that is left may write something down
+        page.close()
+    session = context.new_cdp_session(blank)
+    for origin in origins - {"null"}:
+        told = {"origin": origin, "storageTypes": "local_storage"}
+        session.send("Storage.clearDataForOrigin", told)
+    context.clear_cookies()
+    blank.close()
+
+
 @pytest.fixture
-def new_page(chromium: Any) -> Iterator[Any]:
+def new_page(chromium: Any, warm_context: Any) -> Iterator[Any]:
     """Return a function that gives an empty page in a browser of its own; its end closes all."""
-    contexts = []
+    contexts: list[Any] = []
 
     def made(width: int = 1440, theme: str = "light") -> Any:
-        context = chromium.new_context(
-            viewport={"width": width, "height": 950}, color_scheme=theme, accept_downloads=True
-        )
+        context = context_of(chromium) if contexts else warm_context
         contexts.append(context)
-        context.set_default_timeout(WAIT_MS)
-        context.add_init_script(FILLS)
         page = context.new_page()
+        page.set_viewport_size({"width": width, "height": 950})
+        page.emulate_media(color_scheme=theme)
         page.faults = []
         page.on("pageerror", lambda error: page.faults.append(str(error)))
         return page
@@ -58,7 +88,10 @@ def new_page(chromium: Any) -> Iterator[Any]:
         for page in context.pages:  # shown when the test has failed
             with contextlib.suppress(Exception):
                 print(f"== {page.url}\n{page.inner_text('body', timeout=5000)[:4000]}")
-        context.close()
+        if context is warm_context:
+            forget(context)
+        else:
+            context.close()
 
 
 @pytest.fixture

@@ -36,6 +36,8 @@ class Site:
         self.temp = home / "temp"
         self.temp.mkdir(exist_ok=True)
         self._processes: dict[str, subprocess.Popen[str]] = {}
+        # One for all calls: to make one, with its certificates, takes longer than most calls.
+        self._http = httpx.Client(base_url=f"{self.address}/v1/", timeout=60)
 
     @property
     def environ(self) -> dict[str, str]:
@@ -69,6 +71,7 @@ class Site:
 
     def stop(self) -> None:
         """End all that runs."""
+        self._http.close()
         for name in list(self._processes):
             self.kill(name)
 
@@ -78,13 +81,13 @@ class Site:
 
     def get(self, path: str, **query: Any) -> Any:
         """Ask the API."""
-        answer = httpx.get(f"{self.address}/v1/{path}", params=query, timeout=60)
+        answer = self._http.get(path, params=query)
         answer.raise_for_status()
         return answer.json()
 
     def post(self, path: str, data: dict[str, Any]) -> Any:
         """Tell the API."""
-        answer = httpx.post(f"{self.address}/v1/{path}", json=data, timeout=60)
+        answer = self._http.post(path, json=data)
         answer.raise_for_status()
         return answer.json()
 

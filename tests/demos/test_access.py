@@ -7,7 +7,15 @@ import pytest
 from tests.demos.site import Site
 
 pytestmark = pytest.mark.slow
-PAGES = ("create", "storyboard", "queue", "library", "compare", "system")
+# What is drawn when all of a page is.
+PAGES = {
+    "create": "vidgen-live [data-job]",
+    "storyboard": "#page-storyboard p >> text=Write what each shot shows.",
+    "queue": "#page-queue section >> nth=1 >> tr[data-job] >> nth=0",
+    "library": "#page-library .vg-item >> nth=0",
+    "compare": "#page-compare >> text=Choose two to four clips",
+    "system": "#page-system .vg-model >> nth=0",
+}
 LOOKS = [("light", 1440), ("dark", 390)]
 
 
@@ -33,12 +41,14 @@ def test_axe_finds_nothing_serious(
     site, (one, two, story) = filled
     page = open_page(site, "create", width, theme)
     found = {}
-    for place in (*PAGES, f"library/{one}", f"compare/{one},{two}", f"storyboard/{story}"):
+    items = {
+        f"library/{one}": "vidgen-detail video",
+        f"compare/{one},{two}": "#page-compare [data-video] >> nth=1",
+        f"storyboard/{story}": "#page-storyboard .vg-stage video",  # behind the cards
+    }
+    for place, drawn in (PAGES | items).items():
         page.evaluate(f"location.hash = '{place}'")
-        page.wait_for_selector(
-            f"#page-{place.split('/')[0]} :is(h1, label) >> visible=true >> nth=0"
-        )
-        page.wait_for_timeout(2500)
+        page.wait_for_selector(drawn)
         page.evaluate("document.querySelectorAll('.vg-takes').forEach(item => (item.open = true))")
         results = axe.run(page).response["violations"]
         serious = [

@@ -38,6 +38,7 @@ def fill(page: Any) -> None:
 def check(page: Any) -> None:
     """Look whether all but the file is there."""
     page.wait_for_function(FILLED % FIELDS["prompt"])
+    filled(page)
     assert {name: box(page, name).input_value() for name in FIELDS} == FIELDS
     unfold(page)
     assert box(page, "num_inference_steps").input_value() == "3"
@@ -88,6 +89,7 @@ def test_what_is_typed_outlives_the_server(fake_site: Site, open_page: Any) -> N
     page.wait_for_function(FILLED % "typed while it was away")
     assert page.is_checked("#field-aspect input[value='1:1']")
     assert box(page, "model").input_value() == model
+    filled(page)  # until then Gradio's clock stands there
     assert page.inner_text("#create-said") == f"{LEFT}."
     assert page.faults == []
 
@@ -102,6 +104,8 @@ def test_what_another_page_asked_for_comes_before_what_was_typed(
         window.vidgen.send({ action: 'fields', fields: { prompt: 'asked' }, said: '' }); }, 1);"""
     )
     page.reload()
+    assert "“typed”" in page.inner_text("dialog p")  # it was there before
+    page.click("dialog >> text=Replace it")
     page.wait_for_function(FILLED % "asked")
     filled(page)
     assert box(page, "prompt").input_value() == "asked"
@@ -115,8 +119,8 @@ def test_a_browser_that_remembers_nothing_and_a_broken_memory_do_no_harm(
     page.goto(f"{fake_site.address}/{OTHER_PAGE}")  # the form is left
     page.evaluate(
         """for (const name of Object.keys(localStorage)) if (name.endsWith(' form'))
-        localStorage.setItem(name, JSON.stringify({ prompt: 'read', preset: 'none such', seed: 7,
-                                                    gone: 'x', strict: 'yes' }));"""
+        localStorage.setItem(name, JSON.stringify({ edited: 7, known: 'x', fields:
+          { prompt: 'read', preset: 'none such', seed: 7, gone: 'x', strict: 'yes' } }));"""
     )
     page.goto(f"{fake_site.address}/ui/")
     page.wait_for_function(FILLED % "read")

@@ -8,6 +8,7 @@ from typing import Any
 import gradio as gr
 import pytest
 
+from demos.ui.api import Refused
 from demos.ui.create import Create
 from demos.ui.form import shown
 from demos.ui.upstream import Inside
@@ -19,6 +20,7 @@ class Heard:
     def __init__(self) -> None:
         self.made: list[dict[str, Any]] = []
         self.changed: dict[str, Any] = {}
+        self.job: dict[str, Any] | Refused = {}
 
     async def create(self, fields: dict[str, Any], _click: str) -> dict[str, Any]:
         self.made.append(fields)
@@ -26,6 +28,11 @@ class Heard:
 
     async def change(self, _video: str, fields: dict[str, Any]) -> None:
         self.changed = fields
+
+    async def video(self, _video: str) -> dict[str, Any]:
+        if isinstance(self.job, Refused):
+            raise self.job
+        return self.job
 
 
 @pytest.fixture
@@ -42,10 +49,10 @@ async def _nothing(*_: Any) -> None:
 FORM = Create(Inside(_nothing, "http://127.0.0.1"), None)
 
 
-def done(work: Coroutine[Any, Any, Any]) -> None:
+def done(work: Coroutine[Any, Any, Any]) -> Any:
     """Do it in a thread: a browser that other tests opened has a loop in this one."""
     with ThreadPoolExecutor(1) as pool:
-        pool.submit(asyncio.run, work).result()
+        return pool.submit(asyncio.run, work).result()
 
 
 def generate(**fields: Any) -> None:
@@ -78,3 +85,42 @@ def test_saving_takes_out_what_was_emptied(heard: Heard) -> None:
     for name in ("loras", "reference_images", "strict", "preset", "seed", "image"):
         assert heard.changed[name] is None, name
     assert "n" not in heard.changed
+
+
+@pytest.mark.parametrize(
+    ("job", "said", "goes_on"),
+    [
+        ({"state": "queued", "started_at": None}, "Save changes the waiting job.", True),
+        ({"state": "held", "started_at": None}, "Save changes the waiting job.", True),
+        ({"state": "interrupted", "started_at": 5}, "any more (interrupted); Generate", False),
+        ({"state": "assigned", "started_at": None}, "any more (assigned); Generate", False),
+        ({"state": "completed", "started_at": 5}, "any more (completed); Generate", False),
+        (Refused("There is none.", "not_found"), "is gone; Generate", False),
+        (Refused("The server does not answer; is it running?"), "does not answer", True),
+    ],
+)
+def test_a_job_that_was_being_changed_is_looked_at_anew(
+    heard: Heard, job: dict[str, Any] | Refused, said: str, goes_on: bool
+) -> None:
+    heard.job = job
+    told, edited, save = done(FORM.go_on("video_1", "before;", gr.Request()))
+    assert told.startswith("before;")
+    assert said in told
+    assert (edited, save["visible"]) == ("video_1" if goes_on else "", goes_on)
+
+
+def test_where_no_job_was_being_changed_nothing_is_asked_or_said(heard: Heard) -> None:
+    heard.job = Refused("It was asked.")
+    assert done(FORM.go_on("", "before", gr.Request())) == (gr.skip(),) * 3
+
+
+def test_what_the_form_could_not_be_filled_with_changes_nothing(heard: Heard) -> None:
+    heard.job = Refused("There is none.", "not_found")
+    event = gr.EventData(None, {"action": "edit", "video": "video_1", "turn": "t"})
+    said, turn, *rest = done(FORM.told(gr.Request(), event))
+    assert ("There is none." in said, turn) == (True, "")
+    assert rest == [gr.skip()] * (2 + len(FORM.entries))
+    heard.job = {"state": "queued", "kind": "clip", "request": {"prompt": "a"}}
+    said, turn, edited, save, *values = done(FORM.told(gr.Request(), event))
+    assert (turn, edited, save["visible"]) == ("t", "video_1", True)
+    assert values == shown(FORM.entries, {"prompt": "a"})

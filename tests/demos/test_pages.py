@@ -16,7 +16,7 @@ from tests.demos.test_create import box
 from vidgen.media import VideoWriter
 
 pytestmark = pytest.mark.slow
-OPEN_JOBS = "/api/videos?limit=100&order=asc"
+OPEN_JOBS = "/api/videos?limit=100&order=queue"
 OPEN_ROWS = "#page-queue section >> nth=0 >> tr[data-job]"
 
 
@@ -41,6 +41,24 @@ def test_the_queue_is_changed_by_hand(fake_site: Site, open_page: Any) -> None:
     for video in (waiting[1], waiting[0], waiting[2], first["id"]):
         page.click(f'#page-queue tr[data-job="{video}"] >> text=Cancel')
         assert fake_site.ended(video)["state"] == "cancelled"
+
+
+def test_every_place_is_shown_in_order(fake_site: Site, open_page: Any) -> None:
+    """Of many more jobs than the newest, and as they are moved."""
+    first = fake_site.post("videos", {"prompt": "it holds the worker; steps=900 step=0.2"})["id"]
+    wait_for(fake_site, first, "running")
+    waiting = [fake_site.post("videos", {"prompt": f"number {k}"})["id"] for k in range(45)]
+    fake_site.post(f"videos/{waiting[-1]}/move", {"to": "first"})
+    page = open_page(fake_site, "queue")
+    page.wait_for_selector(f"{OPEN_ROWS} >> nth=45")
+    rows = page.evaluate(
+        """[...document.querySelector("#page-queue table").tBodies[0].rows].map((row) =>
+        [row.dataset.job, row.innerText.match(/place (\\d+)/)?.[1] ?? ""])"""
+    )
+    order = [first, waiting[-1], *waiting[:-1]]
+    assert rows == [[id, str(place or "")] for place, id in enumerate(order)]
+    assert page.inner_text(f"{OPEN_ROWS} >> nth=45").count("Ready in about") == 1
+    fake_site.let_go()
 
 
 def test_the_queue_is_paged_on(fake_site: Site, open_page: Any) -> None:

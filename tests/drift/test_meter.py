@@ -1,15 +1,23 @@
 """The meter on line: what it says after each clip, and that it can be taken up again."""
 
+import json
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from chaining.drift import flash, recall, seams, timeline
 from chaining.drift.analysis import analyse
+from chaining.drift.bases import Synthetic
 from chaining.drift.drift import Drift
 from chaining.drift.features import ClipFeatures
 from chaining.drift.inject import INJECTIONS, Injector
 from chaining.drift.meter import DriftMeter, measure
+from chaining.drift.readings import Reader
+from chaining.drift.timeline import around, lay_out, middle_and_spread, usual
 from tests.drift.footage import CLIP, chain, drawn
 from vidgen.errors import BadMedia, BadRequest
 
@@ -48,13 +56,11 @@ def test_good_clips_go_on() -> None:
 def test_a_bad_seam_is_to_be_made_again() -> None:
     meter = DriftMeter(16, width=96)
     _push(meter, "none", 3)
-    good = meter.report()
+    good = meter.features
     state = meter.push(drawn(3) + np.float32(0.06))
     assert state.advice == "retry_seam"
     assert f"frame {3 * CLIP}" in state.why
-    meter.drop_last()
-    assert meter.report() == good
-    assert meter.push(drawn(3)).advice == "continue"
+    assert DriftMeter(16, width=96, features=good).push(drawn(3)).advice == "continue"
 
 
 def test_a_still_clip_stops_the_chain() -> None:
@@ -106,6 +112,64 @@ def test_a_meter_is_taken_up_again(tmp_path: Path) -> None:
     assert second.report().as_dict() == whole.report().as_dict()
 
 
+def _uneven() -> list[ClipFeatures]:
+    """Clips of 2 to 30 frames in three segments, so that a seam can wait for two clips."""
+    lengths = (24, 16, 5, 3, 2, 30, 24, 4, 24, 17, 24, 12)
+    kinds = {5: "cut", 7: "anchor"}
+    ends = np.cumsum(lengths)
+    frames = Synthetic(0, 96, 54, 40).frames(0, int(ends[-1]))
+    return chain(
+        "gain=0.98",
+        len(lengths),
+        lambda k: frames[ends[k] - lengths[k] : ends[k]],
+        kinds=kinds,
+    )
+
+
+def test_a_growing_chain_reads_as_if_at_once() -> None:
+    clips = _uneven()
+    reader, memory = Reader(), {}
+    for count in range(1, len(clips) + 1):
+        grown = analyse(clips[:count], requested_clips=20, reader=reader)
+        assert repr(grown) == repr(analyse(clips[:count], requested_clips=20)), count
+        laid = lay_out(clips[:count], memory)
+        luma = laid.scalars["luma"]
+        here = np.stack(usual(laid, "luma", luma, 12))
+        assert (here == np.stack(middle_and_spread(around(luma, 12)))).all(), count
+    fewer = [*clips[:3], *clips[8:]]  # another chain than that before
+    assert repr(analyse(fewer, reader=reader)) == repr(analyse(fewer))
+
+
+def test_a_push_reads_the_new_clip_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counted in what each function is given: frames, seams and pairs of frames to compare."""
+    given: Counter[str] = Counter()
+
+    def count(module: Any, name: str, size: Callable[..., int]) -> None:
+        real = getattr(module, name)
+
+        def counted(*args: Any) -> Any:
+            given[name] += size(*args)
+            return real(*args)
+
+        monkeypatch.setattr(module, name, counted)
+
+    count(recall, "_small", len)
+    count(recall, "_nearest", lambda *_: 1)
+    count(seams, "level_step", lambda *_: 1)
+    count(seams, "_read", lambda *_: 1)
+    count(flash, "_settling", lambda *_: 1)
+    count(timeline, "middle_and_spread", len)
+    reader, clips, spent = Reader(), chain("none", 12), []
+    for number in range(1, len(clips) + 1):
+        given.clear()
+        analyse(clips[:number], reader=reader)
+        spent.append(dict(given))
+    assert spent[-1] == spent[6]
+    assert spent[-1]["_small"] == CLIP
+    assert spent[-1]["_nearest"] == CLIP // 4
+    assert spent[-1]["_read"] == 1
+
+
 def test_one_call_reads_like_many() -> None:
     frames = np.concatenate([drawn(k) for k in range(3)])
     meter = DriftMeter(16, width=96)
@@ -116,8 +180,6 @@ def test_one_call_reads_like_many() -> None:
 
 
 def test_a_report_comes_back_from_json() -> None:
-    import json
-
     drift = analyse(chain("gain=0.97", 4), requested_clips=10)
     text = json.dumps(drift.as_dict(), allow_nan=False)
     assert Drift.from_dict(json.loads(text)) == drift
@@ -152,8 +214,6 @@ def test_clips_of_two_sizes_do_not_belong_together() -> None:
 def test_an_empty_meter_says_so() -> None:
     with pytest.raises(BadRequest, match="no clips"):
         DriftMeter(16).report()
-    with pytest.raises(BadRequest, match="no clip to drop"):
-        DriftMeter(16).drop_last()
 
 
 def test_injections_are_read_from_text() -> None:

@@ -1,20 +1,26 @@
 """Sparse attention attached to every family: right at density 1, gone afterwards, counted."""
 
 import dataclasses
+import sys
+from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from attention import TopK
+from attention import Dense, Selection, TopK, proxies, router
 from tests.engine.cases import CASES, Case, engine_for, inputs_of, lora, make_plan
+from vidgen import sparse
 from vidgen.attention_plan import AttentionPlan
 from vidgen.denoise import Watch
 from vidgen.density import Density
 from vidgen.errors import BadRequest
+from vidgen.events import Progress
 from vidgen.families import family
-from vidgen.sparse import Moment, SparseProcessor, SparseSession
+from vidgen.sparse import LayerPlace, Moment, SparseProcessor, SparseSession
 from vidgen.tiny import tiny_components
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -178,12 +184,177 @@ def test_a_selection_is_reused_for_as_many_steps_as_asked() -> None:
     assert same == [True, False, True, False]
 
 
+def lists(heads: int, *counts: int) -> Selection:
+    """Lists over 4 key blocks, one for each query block; which blocks does not matter."""
+    found = torch.tensor(counts, dtype=torch.int32).expand(1, heads, -1).contiguous()
+    blocks = torch.zeros(1, heads, len(counts), 4, dtype=torch.int32)
+    return Selection(blocks, found, 16, 8, 16 * len(counts), 32)
+
+
 def test_the_density_counts_shared_and_dense_lists() -> None:
     found = Density()
     assert found.share == 1.0
     found.add_dense(100)
-    assert found.blocks == 100
-    assert found.share == 1.0
+    assert (found.blocks, found.share) == (100, 1.0)
+    pairs = 2 * 3 * 2 * 4  # batch, heads, query blocks, key blocks
+    found.add(lists(1, 1, 3), pairs)  # one list for all batches and heads
+    assert found.blocks == 100 + 2 * 3 * 4
+    found.add(lists(3, 1, 2), pairs // 2)
+    assert found.blocks == 100 + 24 + 9
+    assert (found.possible, found.dense) == (100 + 48 + 24, 100)
+    assert found.share == pytest.approx(133 / 172)
+
+
+class Waits(TorchDispatchMode):
+    """Counts how often a value is asked of the device."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **(kwargs or {}))
+
+
+def test_the_density_of_any_number_of_layers_is_asked_for_once() -> None:
+    found = Density()
+    with Waits() as waits:
+        for _ in range(30):
+            found.add(lists(1, 1, 3), 8)
+        assert waits.count == 0
+        assert found.blocks == 120
+    assert waits.count == 1
+
+
+def test_layers_that_a_step_cache_skips_are_not_counted_as_dense() -> None:
+    from diffusers import FirstBlockCacheConfig
+
+    transformer = tiny_components(T2V.family).transformer
+    made = torch.Generator().manual_seed(5)
+    x, text = torch.randn(1, 16, 3, 8, 8, generator=made), torch.randn(1, 8, 32, generator=made)
+    ran = []
+    for block in transformer.blocks:
+        block.attn1.register_forward_hook(lambda *_: ran.append(1))
+    plan = AttentionPlan(TopK(0.5), "reference", "", 8, 8, dense_above=-1.0)
+    session = SparseSession(plan, lambda _: Moment(0, 0.5))
+    with session.attached(transformer), torch.no_grad():
+        transformer.enable_cache(FirstBlockCacheConfig(threshold=0.5))
+        for time in (900, 890, 880):
+            with transformer.cache_context("cond"):
+                transformer(x, torch.tensor([time]), text)
+    assert len(ran) < 9  # the cache did skip
+    assert session.density.possible == session.density.dense == len(ran) * 2 * 6 * 6
+
+
+def test_a_kept_selection_is_its_own_layer_s() -> None:
+    """VACE's first control block runs before the first main one, which has the same layer."""
+    transformer = tiny_components(family("wan2.1-vace")).transformer
+    made = torch.Generator().manual_seed(5)
+    x, control = (torch.randn(1, size, 3, 8, 8, generator=made) for size in (16, 96))
+    text = torch.randn(1, 8, 32, generator=made)
+
+    def run(reuse: int) -> torch.Tensor:
+        pattern = TopK(0.25, neighbours=0, sub_block=4)
+        plan = AttentionPlan(pattern, "reference", "", 8, 8, reuse_steps=reuse)
+        session = SparseSession(plan, lambda _: Moment(0, 0.5))
+        with session.attached(transformer), torch.no_grad():
+            out = transformer(x, torch.tensor([500]), text, control_hidden_states=control)
+        found: torch.Tensor = out.sample
+        return found
+
+    assert torch.equal(run(2), run(1))
+
+
+@pytest.mark.parametrize("word", ["topk", "window"])
+def test_what_follows_from_the_layout_is_made_once(
+    word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: Counter[str] = Counter()
+
+    def counted(module: Any, name: str) -> None:
+        stock = getattr(module, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            made[name] += 1
+            return stock(*args, **kwargs)
+
+        monkeypatch.setattr(module, name, call)
+
+    for name in ("row_counts", "priorities", "block_sizes", "window"):
+        counted(sparse, name)
+        counted(proxies if name == "block_sizes" else router, name)
+    latents(T2V, **{**EVERYWHERE, "attention": word, "compensate": None}, num_inference_steps=4)
+    # Eight forwards of three layers; how many blocks a row reads is asked once for each layer.
+    once = {"row_counts": 3, "priorities": 1} if word == "topk" else {"window": 1, "priorities": 1}
+    assert made == {**once, "block_sizes": 1}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("budgets", [None, ((0.25, 0.5), (0.5, 0.25))])
+@pytest.mark.parametrize("top_p", [None, 0.6])
+def test_on_a_gpu_nothing_waits_once_a_run_is_under_way(budgets: Any, top_p: float | None) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    pattern = TopK(0.25, budgets=budgets, top_p=top_p)
+    session = SparseSession(AttentionPlan(pattern, "triton", ""), lambda _: Moment(0, 0.5))
+    config = SimpleNamespace(patch_size=(1, 2, 2), attention_head_dim=64)
+    hidden = torch.zeros(1, 16, 9, 32, 48, device="cuda")
+    tokens = 9 * 16 * 24
+    q, k, v = (torch.randn(1, tokens, 2, 64, device="cuda").bfloat16() for _ in range(3))
+
+    def forward() -> None:
+        session.begin(SimpleNamespace(config=config), hidden, torch.zeros(1))
+        for layer in range(2):
+            session.attend(q, k, v, LayerPlace(0, layer))
+
+    with session.attached(tiny_components(T2V.family).transformer):
+        forward()  # compiles, and makes what is made once
+        torch.cuda.synchronize()
+        before = torch.cuda.get_sync_debug_mode()
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            forward()
+        finally:
+            torch.cuda.set_sync_debug_mode(before)
+    assert 0 < session.density.share < 1
+
+
+def test_a_dense_backend_that_was_asked_for_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def flash_attn_func(q: Any, k: Any, v: Any, softmax_scale: Any = None) -> Any:
+        calls.append(tuple(q.shape))
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+        return torch.nn.functional.scaled_dot_product_attention(
+            q, k, v, scale=softmax_scale
+        ).transpose(1, 2)
+
+    monkeypatch.setitem(sys.modules, "flash_attn", SimpleNamespace(flash_attn_func=flash_attn_func))
+    made = make_plan(T2V)
+    attention = AttentionPlan(Dense(), "flash", "asked for")
+    clip = engine_for(T2V).run(dataclasses.replace(made, attention=attention), inputs_of(T2V))
+    assert len(calls) == 3 * 2 * 3  # steps, branches, layers
+    assert set(calls) == {(1, 3 * 4 * 4, 2, 24)}
+    assert clip.trace.attention_backend == "flash"
+    assert off(clip.latents, latents(T2V)) < 1e-5
+    assert len(calls) == 18  # and it is gone afterwards
+
+
+def test_a_run_says_as_it_goes_what_attention_has_read_by_whom_and_why() -> None:
+    made = make_plan(T2V, **{**EVERYWHERE, "dense_steps": 0.5}, density=0.25, scheduler="euler")
+    seen: list[Progress] = []
+    clip = engine_for(T2V).run(made, inputs_of(T2V), on=seen.append, previews=False)
+    steps = [event for event in seen if event.stage == "denoise"]
+    shares = [event.density for event in steps]
+    assert shares[0] == 1.0
+    assert shares == sorted(shares, reverse=True)
+    assert shares[-1] == clip.trace.density < 1
+    assert {event.attention_backend for event in steps} == {"cpu"}
+    assert {event.attention_reason for event in steps} == {made.attention.reason}
+    assert all(event.density is None for event in seen if event.stage != "denoise")
+    assert clip.trace.attention_reason == made.attention.reason
+    assert clip.recipe["trace"]["attention_reason"] == made.attention.reason
 
 
 def test_a_moment_comes_from_the_schedule(monkeypatch: pytest.MonkeyPatch) -> None:

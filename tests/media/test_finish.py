@@ -387,5 +387,5 @@ def test_targets_are_checked(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.mp4"]
     with pytest.raises(BadRequest, match=r"must end in \.mkv for master"):
         finish_video(source, tmp_path / "b.mp4", profile="master")
-    deep = clip(tmp_path / "deep.mp4", patches(3, 64), profile="mp4-10")
-    assert finish_video(deep, tmp_path / "c.mp4", size=(32, 32)).profile == "mp4-10"
+    deep = clip(tmp_path / "deep.mp4", patches(3, 128), profile="mp4-10")
+    assert finish_video(deep, tmp_path / "c.mp4", size=(64, 64)).profile == "mp4-10"

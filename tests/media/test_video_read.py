@@ -291,3 +291,16 @@ def test_stills_are_small_and_quick(tmp_path: Path) -> None:
     for name in ("bad.mp4", "bad.png"):
         with pytest.raises(BadMedia):
             read_still(tmp_path / name)
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_a_cut_off_mkv_is_told(tmp_path: Path, share: float) -> None:
+    whole = tmp_path / "whole.mkv"
+    with VideoWriter(whole, width=32, height=32, fps=Fraction(16), profile="master") as writer:
+        writer.write(np.random.default_rng(0).random((24, 32, 32, 3), dtype=np.float32))
+    cut = tmp_path / "cut.mkv"
+    cut.write_bytes(whole.read_bytes()[: int(share * whole.stat().st_size)])
+    info = probe_video(cut)
+    told = [(note.field, note.asked, note.used) for note in info.assumptions]
+    assert told == ([] if share == 1 else [("num_frames", 24, info.num_frames)])
+    assert (info.num_frames == 24) == (share == 1)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from attention import Dense
+from attention import Dense, TopK
 from vidgen.attention_plan import AttentionPlan
 from vidgen.budgets import Recall, divide, load_budgets, save_budgets
 from vidgen.cli.batch_items import read_prompts
@@ -48,7 +48,8 @@ def budgets(
     """Measure how a mean density is best divided among a model's heads.
 
     Every prompt is run dense, once, at the size and length that are asked for; on the way each
-    head's attention is ranked as top-K would rank it. The file says how much of it the best blocks
+    head's attention is ranked as top-K would rank it. All prompts need the same model, blocks and
+    sink frames. The file says how much of it the best blocks
     hold at each density, and --budgets FILE has a request divide its density by that. Sizes that
     are already in the file stay there.
     """
@@ -77,13 +78,38 @@ def budgets(
 
 def _plans(prompts: Path, given: dict[str, Any], device: DeviceProfile) -> list[tuple[Plan, Plan]]:
     """Return each prompt's dense plan, and the plan whose ranking is measured."""
-    made = []
-    for _, fields in read_prompts(prompts):
-        data = {"min_tokens": 0, **given, **fields, "attention": "topk", "preview": "off"}
-        sparse = plan(parse_request(data), device)
+    made: list[tuple[Plan, Plan]] = []
+    for where, fields in read_prompts(prompts):
+        data = {"min_tokens": 0, "budgets": "uniform", **given, **fields}
+        sparse = plan(parse_request({**data, "attention": "topk", "preview": "off"}), device)
+        if made:
+            _refuse_another(where, _measured_as(sparse), _measured_as(made[0][1]))
         dense = AttentionPlan(Dense(), "sdpa", "measured dense")
         made.append((dataclasses.replace(sparse, attention=dense), sparse))
     return made
+
+
+def _measured_as(sparse: Plan) -> dict[str, Any]:
+    """Return what a measurement follows from, but for the size, which has an entry of its own."""
+    attention = sparse.attention
+    assert isinstance(attention.pattern, TopK)
+    return {
+        "model": sparse.model.name,
+        "query_block": attention.query_block,
+        "key_block": attention.key_block,
+        "sink_frames": attention.sink_frames,
+    }
+
+
+def _refuse_another(where: str, found: dict[str, Any], first: dict[str, Any]) -> None:
+    """Raise if a prompt would be measured as another one under the first one's name."""
+    for name, value in found.items():
+        if value != first[name]:
+            raise BadRequest(
+                f"{where} has {name}={value} and the first prompt {first[name]}; they "
+                "cannot be measured as one, so measure them one after the other.",
+                field=name,
+            )
 
 
 def _measured(

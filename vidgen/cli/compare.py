@@ -18,7 +18,7 @@ from vidgen.media.disk import check_folder, check_target
 from vidgen.recipe import parse_recipe
 
 MOST = 8
-_TELLING = ("density", "compensate", "dense_above")  # of a plan's sparse part
+_TELLING = ("density", "compensate", "dense_above")  # of a plan's sparse part beside a dense one
 
 
 @flowing
@@ -47,6 +47,7 @@ def compare(
     if out is not None:
         check_target(out, is_folder=not out.suffix)
         check_folder(out.absolute().parent)
+        _refuse_replacing(out, (golden, *others))
     reporter = Reporter(common)
     with (
         stoppable(speak=reporter.for_people) as cancel,
@@ -76,6 +77,15 @@ def compare(
         result["path"] = str(out)
         text = f"{text}\n{out}"
     reporter.answer(result, text)
+
+
+def _refuse_replacing(out: Path, clips: tuple[Path, ...]) -> None:
+    for clip in clips:
+        if out.exists() and clip.exists() and out.samefile(clip):
+            raise BadRequest(
+                f"--out {out} is {clip}, one of the clips that are compared, and would replace it; "
+                "choose another name."
+            )
 
 
 def _compared(
@@ -143,11 +153,26 @@ def _differs(golden: Path, other: Path) -> str:
             return ""
     skipped = {"attention_reason", "estimate", "seeds", "fidelity", "notes", "adjustments"}
     names = sorted({*plans[0], *plans[1]} - skipped)
-    changed = [name for name in names if plans[0].get(name) != plans[1].get(name)]
-    return ", ".join(f"{name} {_short(plans[1].get(name))}" for name in changed)
+    changed = (_changed(name, plans[0].get(name), plans[1].get(name)) for name in names)
+    return ", ".join(text for text in changed if text)
 
 
-def _short(value: Any) -> str:
-    if isinstance(value, dict):
-        return " ".join(f"{key}={item}" for key, item in value.items() if key in _TELLING)
+def _changed(name: str, before: Any, now: Any) -> str:
+    """Name a value of a plan that changed, "" for none; of several together those that changed."""
+    if before == now:
+        return ""
+    if not isinstance(before, dict) or not isinstance(now, dict):
+        return f"{name} {_written(now)}"
+    keys = _TELLING if not before else now
+    parts = [
+        f"{key}={_written(now[key])}"
+        for key in keys
+        if key in now and (key not in before or now[key] != before[key])
+    ]
+    return f"{name} {' '.join(parts)}" if parts else ""
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, list):
+        return "+".join(map(str, value)) or "none"
     return str(value)

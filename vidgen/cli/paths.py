@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from vidgen.home import expanded
 from vidgen.models import known_names
 from vidgen.request import VideoRequest, parse_request
 
@@ -28,7 +29,7 @@ def _absolute(name: str) -> str:
     if name.startswith("data:"):
         return name
     try:
-        return str(Path(name).expanduser().absolute())
+        return str(expanded(name).absolute())
     except RuntimeError:
         return name
 

@@ -87,6 +87,9 @@ class Reporter:
             elapsed=round(event.elapsed, 3),
             eta=round(event.eta, 3),
             rate=None if rate is None else round(rate, 3),
+            density=None if event.density is None else round(event.density, 4),
+            attention_backend=event.attention_backend,
+            attention_reason=event.attention_reason,
         )
         if self._line is not None:
             parts = [f"clip {clip}/{clips}"] if clips > 1 else []
@@ -98,6 +101,8 @@ class Reporter:
                 parts.append(memory_text())
             if self.preview:
                 parts.append(self.preview)
+            if event.density is not None:  # last, where a narrow terminal cuts it off
+                parts.append(attention_text(event))
             last = event.done == event.total
             self._line.show(" · ".join(parts), event.stage, last=last)
 
@@ -147,6 +152,14 @@ def memory_text() -> str:
     now = psutil.Process().memory_info().rss
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return f"RAM {now / 2**30:.1f} GiB (peak {peak / 2**30:.1f})"
+
+
+def attention_text(event: Progress) -> str:
+    """Say how much attention has read so far, by whom and why."""
+    return (
+        f"attention {100 * (event.density or 0):.1f} % by {event.attention_backend} "
+        f"({event.attention_reason})"
+    )
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

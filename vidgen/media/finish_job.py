@@ -125,7 +125,8 @@ def picture_options(job: Job) -> dict[str, Any]:
     """ffmpeg's options for encoding the pictures."""
     row = job.profile
     options: dict[str, Any] = {"c:v": row.codec, "fps_mode": "passthrough"}
-    options |= {_STREAM_WORDS.get(key, key): value for key, value in row.options}
+    words = row.encoder_options(job.width, job.height).items()
+    options |= {_STREAM_WORDS.get(key, key): value for key, value in words}
     if row.suffix and row.name != "gif":
         options["g"] = 1 if row.intra else max(1, int(2 * job.fps))
     crf = choose_crf(row, job.crf)

@@ -71,7 +71,9 @@ class FileSink:
         address = file_address(part)
         self._container = av.open(address, "w", format=profile.container, options=flags)
         self._container.metadata.update(tags)
-        encoder_options = dict(profile.options) | ({} if crf is None else {"crf": str(crf)})
+        encoder_options = profile.encoder_options(*size) | (
+            {} if crf is None else {"crf": str(crf)}
+        )
         stream: Any = self._container.add_stream(profile.codec, fps, options=encoder_options)
         self._stream = stream
         stream.width, stream.height = size

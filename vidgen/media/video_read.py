@@ -1,6 +1,7 @@
 """Reading clips: exact facts about a file, and its frames as float RGB."""
 
 # f frames  h rows  w columns  c red, green, blue
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -215,6 +216,10 @@ def _describe(
     elif not timing.pts:
         why = "the file carries no times"
         notes.append(Adjustment("fps", None, str(timing.fps), why))
+    told = _told_frames(stream, timing)
+    if told > timing.num_frames + 1:
+        why = "the file is cut off: what it says of its length is longer than what it holds"
+        notes.append(Adjustment("num_frames", told, timing.num_frames, why))
     return VideoInfo(
         width=width,
         height=height,
@@ -234,6 +239,18 @@ def _describe(
         container=container.format.name,
         assumptions=tuple(notes),
     )
+
+
+def _told_frames(stream: "VideoStream", timing: Timing) -> int:
+    """Return how many frames the length in a Matroska file's tags makes; 0 without one.
+
+    Other containers that are cut off are refused when they are opened.
+    """
+    match = re.fullmatch(r"(\d+):(\d\d):(\d\d(?:\.\d+)?)", stream.metadata.get("DURATION", ""))
+    if match is None or timing.variable:
+        return 0
+    hours, minutes, seconds = match.groups()
+    return int((int(hours) * 3600 + int(minutes) * 60 + Fraction(seconds)) * timing.fps)
 
 
 def _is_picture(head: bytes) -> bool:

@@ -185,6 +185,11 @@ def _explain(error: BaseException, path: Path) -> VidgenError | None:
         return DoesNotFit(
             f"The disk is full while writing {path.name}; free space and decode again."
         )
+    if error.errno == errno.EFBIG:
+        return DoesNotFit(
+            f"{path.name} grew beyond the largest file that {path.parent} or this process may "
+            "hold; write elsewhere, raise the limit (ulimit -f), or make a shorter or smaller clip."
+        )
     reason = error.strerror or str(error)
     return VidgenError(f"{path.name} could not be written: {reason}.", code="write_failed")
 

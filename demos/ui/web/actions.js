@@ -82,10 +82,12 @@ export function actionsOf(video, changed = () => {}) {
   );
 }
 
-function reuse(video) {
-  window.vidgen.send({ action: "reuse", video: video.id });
-  go("create");
+/** Show a job's settings in the form, or change it there while it waits. */
+export async function toForm(video, action) {
+  if (await window.vidgen.send({ action, video: video.id })) go("create");
 }
+
+const reuse = (video) => toForm(video, "reuse");
 
 function downloads(video) {
   const names = Object.keys(video.variants).filter((name) => !name.startsWith("clip-"));

@@ -1,11 +1,21 @@
 /* Core: what the form's own handlers call, as window.vidgen. */
-import { keep, restore } from "./form_draft.js";
+import { editing, keep, known, mayReplace, restore } from "./form_draft.js";
 import { sure } from "./lib.js";
 
 const random = (length) => crypto.getRandomValues(new Uint32Array(length));
-const waiting = [];
 let reach = null;
-let trigger = null;
+let handed = []; // the form's values when they were handed in last
+let turn = ""; // of what the form was asked last
+let begin = null;
+const filled = new Promise((done) => (begin = done));
+
+/** Ask something of the form, which no longer changes the job that it changed. */
+async function deliver(message) {
+  await filled;
+  editing("");
+  turn = window.vidgen.key();
+  reach({ ...message, turn });
+}
 
 window.vidgen = {
   /** A new idempotency key: one click, one job. */
@@ -17,26 +27,42 @@ window.vidgen = {
     reach = send;
     refill();
   },
-  /** The form is filled: what was asked of it meanwhile comes now. */
-  filled() {
-    trigger = reach;
-    waiting.splice(0).forEach(trigger);
+  /** The form is filled, and still changes a job or none: what was asked of it meanwhile comes now. */
+  filled(edited) {
+    editing(edited);
+    begin();
   },
-  /** Ask something of the form: reuse or edit a job, take a recipe, show fields. */
-  send(message) {
-    if (trigger) trigger(message);
-    else waiting.push(message);
+  /** Ask something of the form: reuse or edit a job, take a recipe, show fields. Return whether it was done: what is written there may be wanted. */
+  async send(message) {
+    await filled;
+    if (!(await mayReplace(message.fields))) return false;
+    await deliver(message);
+    return true;
+  },
+  /** The form says what came of it: the turn if it shows that now, which job it changes, its values. */
+  answered(done, edited, values) {
+    if (done === turn) known(values);
+    editing(edited);
   },
   keep,
   restore,
   /** Empty the form. */
   async afresh() {
     if (!(await sure("Start afresh?", "All that is in the form is taken out of it.", "Empty the form"))) return;
-    window.vidgen.send({ action: "fields", fields: {}, said: "The form is empty." });
+    await deliver({ action: "fields", fields: {}, said: "The form is empty." });
+  },
+  /** The form is about to be handed in as it is now. */
+  handing(values) {
+    handed = values;
+  },
+  /** The waiting job was changed to what was handed in. */
+  saved(id) {
+    if (id) known(handed);
   },
   /** The form has handed in a job: show it; a seed that was for one clip is spent. */
   made(id) {
     if (!id) return;
+    known(handed);
     window.vidgen.follow(id);
     document.querySelector("vidgen-seed")?.used();
   },

@@ -1,11 +1,14 @@
-/* Form draft: what is typed in the form, kept in this browser and put back when the page is loaded again. */
+/* Form draft: what is typed in the form, kept in this browser, put back when the page is loaded again, and replaced only when that is said. */
+import { counted, sure } from "./lib.js";
 import { form } from "./told.js";
 import { remember, remembered } from "./store.js";
 
 const NAMES = Object.keys(form.defaults);
 const DRAFT = "form";
 let awaited = true; // an empty form is not yet what somebody wants kept: it may be about to be filled
-let held = {}; // what this page has kept, or was filled with
+// What this page has kept, or was filled with: what is in the form, what of it is to be had elsewhere too
+// (a job was made of it, or a button put it there), and the job that it is to change.
+let held = { fields: {}, known: {}, edited: "" };
 
 /** Return the fields that differ from their defaults, in their order. */
 const differing = (fields) =>
@@ -13,32 +16,53 @@ const differing = (fields) =>
 
 const named = (values) => Object.fromEntries(NAMES.map((name, k) => [name, values[k]]));
 
-/** Keep fields, but not again: another page may have kept something since. */
-function hold(fields) {
-  if (JSON.stringify(fields) === JSON.stringify(held)) return;
-  held = fields;
-  remember(DRAFT, fields);
+/** Keep what is new, but nothing again: another page may have kept something since. */
+function hold(parts) {
+  const now = { ...held, ...parts };
+  if (JSON.stringify(now) === JSON.stringify(held)) return;
+  held = now;
+  remember(DRAFT, held);
 }
 
 /** The form says what is in it. */
 export function keep(values) {
   const fields = differing(named(values));
   if (Object.keys(fields).length) awaited = false;
-  if (!awaited) hold(fields);
+  if (!awaited) hold({ fields });
 }
 
-/** Return a note and the form's values: what was kept, unless something is in it already; files are only named, by another note. */
+/** Say that these values of the form are to be had elsewhere too. */
+export const known = (values) => hold({ known: differing(named(values)) });
+
+/** Say which job the form is to change; empty: none. */
+export const editing = (edited) => hold({ edited });
+
+/** Ask whether what is written here and nowhere else may go, if anything is and does not come again; return the answer. */
+export async function mayReplace(coming = {}) {
+  look();
+  const { fields, known } = held;
+  const lost = (name) => fields[name] !== known[name] && String(fields[name]) !== String(coming[name]);
+  const [first, ...more] = Object.keys(fields).filter(lost);
+  if (!first) return true;
+  const text = String(fields[first]);
+  const shown = first === "prompt" ? `“${text.slice(0, 80)}”` : `${first.replaceAll("_", " ")} ${text.slice(0, 80)}`;
+  const rest = more.length ? ` and ${counted(more.length, "more setting")}` : "";
+  return sure("Replace what is written?", `No clip was made of what is in the form, and it is kept nowhere else: ${shown}${rest}.`, "Replace it");
+}
+
+/** Return a note, the job to change and the form's values: what was kept, unless something is in it already; files are only named, by another note. */
 export function restore(notes, values) {
-  const kept = { ...form.defaults, ...Object.fromEntries(Object.entries(remembered(DRAFT, {})).filter(fits)) };
+  const draft = remembered(DRAFT, {});
+  const kept = { ...form.defaults, ...Object.fromEntries(Object.entries(draft.fields ?? {}).filter(fits)) };
   const files = form.files.filter((name) => kept[name] !== form.defaults[name]);
   for (const name of files) kept[name] = form.defaults[name];
   const fields = differing(kept);
   if (!Object.keys(fields).length || Object.keys(differing(named(values))).length) {
     awaited = false;
-    return ["", ...values];
+    return ["", "", ...values];
   }
-  held = fields;
-  return [files.length ? notes.files : notes.whole, ...NAMES.map((name) => kept[name])];
+  held = { fields, known: draft.known ?? {}, edited: String(draft.edited ?? "") };
+  return [files.length ? notes.files : notes.whole, held.edited, ...NAMES.map((name) => kept[name])];
 }
 
 /** Whether a kept value is one that today's form takes. */
@@ -51,7 +75,7 @@ function fits([name, value]) {
 function look() {
   if (awaited) return;
   const seen = NAMES.map((name) => [name, shown(name)]).filter(([, value]) => value !== undefined);
-  hold(differing({ ...form.defaults, ...held, ...Object.fromEntries(seen) }));
+  hold({ fields: differing({ ...form.defaults, ...held.fields, ...Object.fromEntries(seen) }) });
 }
 
 /** Return the value of a field that can be seen, undefined where it is folded away. */

@@ -11,7 +11,8 @@ export async function useFrame(video, frame) {
   const own = video.kind === "clip" && video.request ? video.request : { ...video.request?.request, prompt: video.prompt?.split("\n").at(-1) ?? "" };
   const fields = Object.fromEntries(Object.entries({ ...own, model: video.model }).filter(([name]) => !NOT.includes(name)));
   const seed = document.querySelector("vidgen-seed")?.own;
-  window.vidgen.send({ action: "fields", fields: { ...fields, image, ...(seed ? { seed } : {}) }, said: `Frame ${frame + 1} is the first image. Write what happens then, and press Generate.` });
+  const said = `Frame ${frame + 1} is the first image. Write what happens then, and press Generate.`;
+  if (!(await window.vidgen.send({ action: "fields", fields: { ...fields, image, ...(seed ? { seed } : {}) }, said }))) return;
   go("create");
   await taken(image);
 }

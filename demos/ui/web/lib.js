@@ -2,7 +2,6 @@
 
 export const API = "/ui/api/";
 export const ENDED = ["completed", "failed", "cancelled", "expired"];
-export const WAITING = ["queued", "held", "interrupted", "paused"];
 export const BUSY = ["assigned", "running", "retrying", "cancelling", "finalizing"];
 const SECONDS = 20000;
 

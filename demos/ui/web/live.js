@@ -5,8 +5,6 @@ import { actionsOf, chipsOf } from "./actions.js";
 import { growing } from "./growing.js";
 import "./player.js";
 
-const OPEN = [...BUSY, "interrupted", "queued", "held", "paused"];
-
 export class Live extends HTMLElement {
   connectedCallback() {
     this.job = null;
@@ -48,10 +46,8 @@ export class Live extends HTMLElement {
 
   /** Whatever runs comes first, then what waits, then the last job of this browser. */
   async find() {
-    const query = OPEN.map((state) => `state=${state}`).join("&");
-    const { data } = await api(`videos?limit=20&${query}`);
-    const first = data.find((video) => BUSY.includes(video.state)) ?? data.at(-1);
-    return first?.id ?? remembered("last");
+    const { data } = await api("videos?limit=1&order=queue");
+    return data[0]?.id ?? remembered("last");
   }
 
   idle() {

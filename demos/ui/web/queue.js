@@ -1,31 +1,34 @@
 /* Queue: what waits and runs, in order, and what ended lately with its reason in words. */
-import { BUSY, ENDED, WAITING, act, api, ago, badge, button, content, h, poll, post, stateOf, tell, titleOf } from "./lib.js";
+import { BUSY, ENDED, act, api, ago, badge, button, content, h, poll, post, stateOf, tell, titleOf } from "./lib.js";
 import { etaOf } from "./live.js";
-import { follow } from "./actions.js";
+import { follow, toForm } from "./actions.js";
 import { go } from "./routing.js";
 
 const PAGE = 100;
-const MOST_PLACED = 40;
 
-/** Return the first pages of a list of jobs, and whether there are more. */
+/** Return the first pages of the queue, as it will run, and whether there are more. */
 async function listed(query, pages = Infinity) {
-  const jobs = [];
+  const jobs = new Map();
+  let last = null;
   for (let k = 0; k < pages; k++) {
-    const after = k ? `&after=${jobs.at(-1).id}` : "";
-    const page = await api(`videos?limit=${PAGE}&${query}${after}`).catch((error) => {
+    const after = last ? `&after=${last}` : "";
+    const page = await api(`videos?limit=${PAGE}&order=queue${query}${after}`).catch((error) => {
       if (after && error.status === 404) return null;
       throw error;
     });
     if (!page) return listed(query, pages); // the job to go on after was deleted
-    jobs.push(...page.data);
+    for (const video of page.data) {
+      jobs.delete(video.id); // it has moved since the page before
+      jobs.set(video.id, video);
+    }
     if (!page.has_more) return { jobs, more: false };
+    last = page.last_id;
   }
   return { jobs, more: true };
 }
 
 class Queue extends HTMLElement {
   connectedCallback() {
-    this.places = new Map();
     this.turn = 0;
     this.pages = 1;
     this.open = h("tbody");
@@ -53,12 +56,9 @@ class Queue extends HTMLElement {
   async look() {
     const turn = (this.turn += 1);
     const found = await this.found();
-    const placed = await this.place(found.open);
     if (turn !== this.turn) return 1500; // a later look is under way, or was faster
-    Object.assign(this, placed);
-    const open = found.open.map((video) => Object.assign(video, this.placed(video.id)));
-    const rank = (video) => (BUSY.includes(video.state) ? 0 : this.places.get(video.id)?.queue_position ?? 1e6);
-    const rows = open.sort((a, b) => rank(a) - rank(b) || a.created_at - b.created_at);
+    const runs = (video) => BUSY.includes(video.state);
+    const rows = found.open.sort((a, b) => runs(b) - runs(a));
     this.fill(this.open, rows, (video, k) => this.row(video, rows, k));
     this.fill(this.ended, found.ended, (video) => this.end(video));
     this.empty.hidden = rows.length > 0;
@@ -69,31 +69,17 @@ class Queue extends HTMLElement {
   /** Return what is open and what ended, asked for in this order: what goes on meanwhile is in two answers, not in none. */
   async found() {
     const states = (names) => names.map((name) => `state=${name}`).join("&");
-    const { jobs, more } = await listed(`order=asc&${states([...WAITING, ...BUSY])}`, this.pages);
-    const busy = await api(`videos?limit=${PAGE}&${states(BUSY)}`); // also those behind the pages that are shown
+    const { jobs, more } = await listed("", this.pages);
+    const busy = await api(`videos?limit=${PAGE}&${states(BUSY)}`); // also what began behind a page that was read
     const ended = await api(`videos?limit=12&${states(ENDED)}`);
-    const open = new Map([...jobs, ...busy.data].map((video) => [video.id, video]));
-    for (const video of ended.data) open.delete(video.id);
-    return { open: [...open.values()], ended: ended.data, more };
+    for (const video of busy.data) jobs.set(video.id, video);
+    for (const video of ended.data) jobs.delete(video.id);
+    return { open: [...jobs.values()], ended: ended.data, more };
   }
 
   async further() {
     this.pages += 1;
     await this.look();
-  }
-
-  /** Return the places of those that wait, asked for anew when the queue has changed. */
-  async place(videos) {
-    const waiting = videos.filter((video) => ["queued", "interrupted"].includes(video.state)).slice(0, MOST_PLACED);
-    const form = JSON.stringify(videos.map((video) => [video.id, video.state, video.updated_at]));
-    if (form === this.form) return { form, places: this.places };
-    const found = await Promise.all(waiting.map((video) => api(`videos/${video.id}`).catch(() => null)));
-    return { form, places: new Map(found.filter(Boolean).map((video) => [video.id, video])) };
-  }
-
-  placed(id) {
-    const found = this.places.get(id);
-    return found ? { queue_position: found.queue_position, eta_s: found.eta_s } : {};
   }
 
   /** Draw rows where they changed, and leave the focus where it was. */
@@ -109,7 +95,7 @@ class Queue extends HTMLElement {
   row(video, rows, k) {
     const waits = video.state === "queued";
     const does = (text, name, work, more = {}) =>
-      button(text, (event) => act(event.currentTarget, async () => { await work(); this.form = ""; this.turn += 1; this.wake(); }),
+      button(text, (event) => act(event.currentTarget, async () => { await work(); this.turn += 1; this.wake(); }),
         { "data-at": `${video.id}-${name}`, ...more });
     const before = rows.slice(0, k).reverse().find((other) => other.state === "queued");
     const after = rows.slice(k + 1).find((other) => other.state === "queued");
@@ -128,7 +114,7 @@ class Queue extends HTMLElement {
         does("↓", "down", move({ after: after?.id }), { disabled: !after, "aria-label": `Move down: ${named}` }),
         does("First", "first", move({ to: "first" }))) : "–"),
       h("td", {}, h("div", { class: "vg-row" },
-        waits && video.kind === "clip" && does("Edit", "edit", async () => this.edit(video)),
+        waits && video.kind === "clip" && does("Edit", "edit", () => toForm(video, "edit")),
         video.state === "paused"
           ? does("Resume", "resume", () => post(`videos/${video.id}/resume`))
           : does("Pause", "pause", () => post(`videos/${video.id}/pause`)),
@@ -148,7 +134,7 @@ class Queue extends HTMLElement {
         video.state === "completed"
           ? button("Open", () => go("library", video.id))
           : button("Retry", (event) => act(event.currentTarget, async () => { await post(`videos/${video.id}/retry`); this.wake(); })),
-        video.kind === "clip" && video.request && button("Change and retry", () => { window.vidgen.send({ action: "reuse", video: video.id }); go("create"); }))));
+        video.kind === "clip" && video.request && button("Change and retry", (event) => act(event.currentTarget, () => toForm(video, "reuse"))))));
   }
 
   thumb(video) {
@@ -156,16 +142,11 @@ class Queue extends HTMLElement {
     return source ? h("img", { class: "vg-thumb", src: source, alt: "", loading: "lazy" }) : h("div", { class: "vg-thumb", "aria-hidden": "true" });
   }
 
-  edit(video) {
-    window.vidgen.send({ action: "edit", video: video.id });
-    go("create");
-  }
-
   async all(state, action) {
-    const { jobs } = await listed(`state=${state}`);
+    const { jobs } = await listed(`&state=${state}`);
     let left = 0;
-    for (const { id } of jobs) await post(`videos/${id}/${action}`).catch(() => (left += 1));
-    if (left) tell(`${left} of ${jobs.length} jobs could not be changed any more.`, true);
+    for (const id of jobs.keys()) await post(`videos/${id}/${action}`).catch(() => (left += 1));
+    if (left) tell(`${left} of ${jobs.size} jobs could not be changed any more.`, true);
     this.wake();
   }
 }

@@ -14,12 +14,12 @@ const STORY = [
 async function fromImage() {
   const data = await (await fetch("/ui/web/start.png")).blob();
   const made = await upload(new File([data], "start.png", { type: "image/png" }));
-  fill({ prompt: "a big red ball moves slowly right over the sand", image: `upload:${made.id}`, seed: 7 },
+  return fill({ prompt: "a big red ball moves slowly right over the sand", image: `upload:${made.id}`, seed: 7 },
     "A picture is its first frame. Press Generate.");
 }
 
-function fill(fields, said) {
-  window.vidgen.send({ action: "fields", fields, said });
+async function fill(fields, said) {
+  if (!(await window.vidgen.send({ action: "fields", fields, said }))) return;
   document.querySelector("#generate")?.scrollIntoView({ block: "nearest", behavior: "smooth" });
 }
 
@@ -38,14 +38,14 @@ class Starters extends HTMLElement {
     const { made, input } = zone("Drop a Vidgen clip here to take its settings, or press", "video/*,image/*",
       (file) => act(made, async () => {
         const sent = await upload(file);
-        window.vidgen.send({ action: "recipe", upload: sent.id, name: file.name });
+        await window.vidgen.send({ action: "recipe", upload: sent.id, name: file.name });
       }));
     made.id = "recipe-drop";
     this.replaceChildren(
       h("section", { class: "vg-starters", "aria-label": "Start from" },
         h("h2", {}, "Start from"),
         h("div", { class: "vg-tiles" }, CARDS.map(([title, text, start]) =>
-          h("button", { type: "button", class: "vg-tile", click: (event) => act(event.currentTarget, async () => start()) },
+          h("button", { type: "button", class: "vg-tile", click: (event) => act(event.currentTarget, start) },
             h("b", {}, title), h("span", {}, text)))),
         made, input),
     );

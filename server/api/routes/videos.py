@@ -121,7 +121,15 @@ def list_videos(
         str | None, Query(max_length=64, description="Id of the last one seen.")
     ] = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    order: Literal["asc", "desc"] = "desc",
+    order: Annotated[
+        Literal["asc", "desc", "queue"],
+        Query(
+            description="By age; or queue: those that have not ended, in the order in which they "
+            "will run, running ones first and those that are held or paused last. Each that a "
+            "worker could claim then has its queue_position and times. What moves on between two "
+            "pages may come twice."
+        ),
+    ] = "desc",
     text: Annotated[str | None, Query(max_length=512, description="Words of the prompt.")] = None,
     model: Annotated[str | None, Query(max_length=256)] = None,
     state: Annotated[list[JobState] | None, Query(description="One or more states.")] = None,
@@ -133,7 +141,7 @@ def list_videos(
     until: Annotated[float | None, Query(ge=0, le=1e11, allow_inf_nan=False)] = None,
     seed: Annotated[int | None, Query(ge=0, le=2**63 - 1)] = None,
 ) -> JSONResponse:
-    """List your videos, the newest first."""
+    """List your videos, the newest first, or what waits and runs as it will run."""
     for name, value in (("text", text), ("model", model), ("tag", "".join(tag or ()))):
         if value is not None and "\0" in value:
             raise Problem("invalid_request", f"{name} holds NUL.", param=name)
@@ -149,7 +157,8 @@ def list_videos(
         order=order,
         filters=filters,
     )
-    data = [look(services, job, placed=False).model_dump(mode="json") for job in found.jobs]
+    places = services.jobs.places(found.jobs) if order == "queue" else {}
+    data = [look(services, job, places).model_dump(mode="json") for job in found.jobs]
     return JSONResponse(page(data, has_more=found.has_more))
 
 

@@ -23,6 +23,8 @@ _GROWING = r"(jobs|events|clips|usage|deliveries)"  # tables of which no page sh
 CREATE = ["api_keys", "rates", "tenants", "workers", "jobs", "jobs", "events", "jobs", "workers",
           "jobs", "rates"]  # fmt: skip
 RETRIEVE = ["api_keys", "jobs", "jobs", "workers", "jobs", "rates"]
+# The page; then of all its jobs what is before them, and the rest of a place.
+QUEUE = ["api_keys", "jobs", "jobs", "workers", "jobs", "rates"]
 
 
 @contextmanager
@@ -83,6 +85,18 @@ def test_the_statements_of_a_retrieve_are_these(long_queue: Site) -> None:
     with listening(long_queue.floor.db) as asked:
         assert long_queue.http.get(f"/v1/videos/{made['id']}").json() == made
     assert tables(asked) == RETRIEVE
+
+
+def test_a_longer_queue_is_listed_with_no_more_statements(long_queue: Site) -> None:
+    for number in range(30):
+        long_queue.created(seed=100 + number)
+    with listening(long_queue.floor.db) as asked:
+        found = long_queue.http.get("/v1/videos?order=queue&limit=30").json()["data"]
+    assert [video["queue_position"] for video in found] == list(range(1, 31))
+    assert tables(asked) == QUEUE
+    whole = re.compile(rf"SCAN {_GROWING}\b")
+    steps = [step for plan in plans(long_queue.floor.db, asked) for step in plan]
+    assert [step for step in steps if whole.search(step)] == []
 
 
 def test_no_table_that_grows_is_read_as_a_whole(long_queue: Site) -> None:

@@ -7,6 +7,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from server.problems import Problem
+from server.queue.keys import create_key
 from tests.server.api.site import Site, story
 
 
@@ -134,6 +135,38 @@ def test_lists_are_paged_and_filtered(both: Site) -> None:
     assert found("model=other") == []
     assert get("/v1/videos?after=video_zzz").status_code == 404
     assert get("/v1/videos?order=up").status_code == 400
+
+
+def test_the_queue_is_listed_as_it_will_run(both: Site) -> None:
+    both.worker()
+    db = both.floor.db
+    _, theirs = create_key(db, "other", "k", ["create", "read"])
+    told = {"Authorization": f"Bearer {theirs}"}
+    assert both.http.post("/v1/videos", json={"prompt": "x"}, headers=told).status_code == 200
+    _, own = create_key(db, "default", "k", ["create", "read"])
+    both.http.headers["Authorization"] = f"Bearer {own}"
+    ids = [both.created(seed=number)["id"] for number in range(4)]
+    both.http.post(f"/v1/videos/{ids[3]}/move", json={"to": "first"})
+    held = both.created(hold=True)["id"]
+
+    def listed(query: str) -> dict[str, Any]:
+        return dict(both.http.get(f"/v1/videos?order=queue&{query}").json())
+
+    pages = [listed("limit=3")]
+    pages.append(listed(f"limit=3&after={pages[0]['last_id']}"))
+    assert [page["has_more"] for page in pages] == [True, False]
+    found = [video for page in pages for video in page["data"]]
+    assert [video["id"] for video in found] == [ids[3], *ids[:3], held]
+    looked = [both.http.get(f"/v1/videos/{video['id']}").json() for video in found]
+    for name in ("queue_position", "eta_start_s", "eta_s"):
+        assert [video[name] for video in found] == [video[name] for video in looked]
+    assert None not in [video["queue_position"] for video in found[:4]]
+    assert listed("state=paused")["data"][0]["id"] == held
+    refused = both.http.get("/v1/videos?order=queue&state=failed")
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "state")
+    assert both.http.get("/v1/videos?order=queue&after=video_zzz").status_code == 404
+    other = both.http.get("/v1/videos?order=queue", headers=told).json()["data"]
+    assert [video["queue_position"] for video in other] == [2]  # behind the one that was moved
 
 
 def test_actions_on_a_waiting_job(site: Site) -> None:
