@@ -215,7 +215,7 @@ class ChainSession:
         its_own = take.name not in self._others
         drift = self._drift.get(idx)
         ends = None
-        if self._run.stopped:
+        if self._run.stopped and idx == max(self.made()):
             reasons = "; ".join(drift["reasons"]) if drift else "see the report"
             ends = f"drift_stop: the video has drifted too far at clip {idx} ({reasons})."
         return ClipMade(
