@@ -30,14 +30,14 @@ test: setup
 	@OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 readme: setup
-	@$(PY) scripts/readme.py
+	@$(PY) -m scripts.readme
 
 check: setup
 	@$(PY) -m ruff check
 	@$(PY) -m ruff format --check
 	@$(PY) -m mypy
 	@.venv/bin/lint-imports
-	@$(PY) scripts/readme.py --check
+	@$(PY) -m scripts.readme --check
 
 bench: setup
 	@set -e; for name in $(BENCHES); do echo "== $$name"; $(PY) -m benchmarks.$$name; done

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pydantic.fields import FieldInfo
-from results import (
+
+from scripts.results import (
     drift_steps_table,
     drift_table,
     made_of,
@@ -17,7 +18,6 @@ from results import (
     table,
     velocity_table,
 )
-
 from server.cli.settings import shown_value
 from server.settings import ServerSettings
 from vidgen.families import Recipe

@@ -27,7 +27,7 @@ RUNNABLE = re.findall(r"<!-- run -->\n```(\w*)\n(.*?)```", README, flags=re.DOTA
 
 def test_the_generated_tables_are_current() -> None:
     done = subprocess.run(
-        [sys.executable, "scripts/readme.py", "--check"],
+        [sys.executable, "-m", "scripts.readme", "--check"],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

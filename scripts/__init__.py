@@ -1,0 +1,1 @@
+"""What keeps the repository in order: set-up, and tables in its pages."""
