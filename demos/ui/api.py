@@ -96,4 +96,4 @@ def _away() -> Refused:
 
 def _refusal(found: Mapping[str, Any]) -> Refused:
     error = found["error"]
-    return Refused(str(error["message"]), str(error["code"]))
+    return Refused(str(error["message"]), str(error.get("code") or ""))
