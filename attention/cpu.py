@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from attention.errors import AttentionError
 from attention.proxies import Proxies
 from attention.selection import Selection
 
@@ -36,6 +37,8 @@ def attend_cpu(
     Beside the result it needs about as much memory as one head's queries, keys and values.
     """
     selection.check(q_bhnd, k_bhmd, v_bhmd)
+    if torch.is_grad_enabled() and any(x.requires_grad for x in (q_bhnd, k_bhmd, v_bhmd)):
+        raise AttentionError("This attention has no gradient; call it under torch.no_grad().")
     scale = q_bhnd.shape[-1] ** -0.5 if scale is None else scale
     tables = _Tables(k_bhmd, selection, proxies)
     list_heads = selection.blocks_bhqs.shape[:2]

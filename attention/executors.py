@@ -7,6 +7,7 @@ from typing import Protocol
 
 from torch import Tensor
 
+from attention.errors import check_word
 from attention.proxies import Proxies
 from attention.selection import Selection
 
@@ -40,7 +41,7 @@ def executor(backend: str) -> Executor:
         from attention.flex import attend_flex
 
         return attend_flex
-    assert backend == "reference", backend
+    check_word("backend", backend, ("cpu", "triton", "flex", "reference"))
     from attention.reference import attend_reference
 
     return attend_reference

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from attention.errors import check_whole
+
 
 @dataclass(frozen=True, slots=True)
 class Grid:
@@ -15,7 +17,8 @@ class Grid:
     columns: int
 
     def __post_init__(self) -> None:
-        assert min(self.frames, self.rows, self.columns) >= 1, self
+        for name in ("frames", "rows", "columns"):
+            check_whole(name, getattr(self, name), 1)
 
     @property
     def tokens(self) -> int:

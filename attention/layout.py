@@ -4,11 +4,12 @@ Plain data; the tensors that follow from it are made by the functions below, onc
 """
 
 from dataclasses import dataclass
+from typing import get_args
 
 import torch
 from torch import Tensor
 
-from attention.errors import AttentionError
+from attention.errors import AttentionError, check_whole, check_word
 from attention.grid import Grid
 from attention.order import SLAB_FRAMES, OrderKind, token_order
 
@@ -24,8 +25,9 @@ class Layout:
     query_block  query rows that share one list of key blocks, >= 1
     key_block    keys that are read or left out together, >= 1
     slab_frames  see `token_order`
-    sink_frames  latent frames at the start that every query reads; they lie in blocks of their own
-    text_tokens  tokens after the clip's own; always read, and their own rows read everything
+    sink_frames  latent frames at the start, in blocks of their own, which come before others
+    text_tokens  tokens after the clip's own; they come before those, and their own rows read
+                 everything. What comes first still counts within a pattern's density
     Blocks are consecutive and full; only the last may be shorter. Nothing is padded.
     """
 
@@ -38,11 +40,10 @@ class Layout:
     text_tokens: int = 0
 
     def __post_init__(self) -> None:
-        if min(self.query_block, self.key_block, self.slab_frames) < 1:
-            raise AttentionError(
-                f"Blocks of {self.query_block}x{self.key_block} tokens in slabs of "
-                f"{self.slab_frames} frames are empty; use at least 1 each."
-            )
+        for name in ("query_block", "key_block", "slab_frames"):
+            check_whole(name, getattr(self, name), 1)
+        check_whole("text_tokens", self.text_tokens, 0)
+        check_word("order", self.order, get_args(OrderKind))
         if not 0 <= self.sink_frames <= self.grid.frames:
             raise AttentionError(
                 f"sink_frames={self.sink_frames} is outside 0..{self.grid.frames}, the clip's "

@@ -1,9 +1,9 @@
 """Patterns: which keys a query reads. Plain data, without tensors or devices."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
-from attention.errors import AttentionError
+from attention.errors import AttentionError, check_whole, check_word
 
 Compensate = Literal["none", "mean", "mean_var"]
 Score = Literal["mean", "subblock", "mass"]
@@ -50,11 +50,12 @@ class TopK:
             raise AttentionError(
                 f"top_p={self.top_p} is not above 0 and up to 1; try 0.9.", field="top_p"
             )
-        if self.neighbours < 0 or self.sub_block < 1:
-            raise AttentionError(
-                f"neighbours={self.neighbours} and sub_block={self.sub_block} must be at least 0 "
-                "and 1."
-            )
+        check_whole("neighbours", self.neighbours, 0)
+        check_whole("sub_block", self.sub_block, 1)
+        check_word("compensate", self.compensate, get_args(Compensate))
+        check_word("score", self.score, get_args(Score))
+        if self.budgets is not None and not self.budgets:
+            raise AttentionError("The budgets hold no layer; leave them out.", field="budgets")
         for density in (density for row in self.budgets or () for density in row):
             _check_density(density)
 
@@ -87,7 +88,7 @@ class Window:
 
     def __post_init__(self) -> None:
         _check_density(self.density)
-        if self.frame_cells <= 0:
+        if not self.frame_cells > 0:
             raise AttentionError(f"frame_cells={self.frame_cells} must be above 0.")
 
 

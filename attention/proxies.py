@@ -1,10 +1,12 @@
 """Proxies: one stand-in for each key block, which attention reads where it leaves the block out."""
 
 from dataclasses import dataclass
+from typing import get_args
 
 import torch
 from torch import Tensor
 
+from attention.errors import check_word
 from attention.layout import block_sizes
 from attention.patterns import Compensate
 
@@ -39,6 +41,7 @@ def make_proxies(
 
     sizes_k  `block_sizes` on the device, for callers that ask often
     """
+    check_word("compensate", compensate, get_args(Compensate))
     if compensate == "none":
         return None
     if sizes_k is None:

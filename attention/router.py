@@ -54,6 +54,13 @@ def select(
     first_kept, counts   for callers that ask often: `priorities` on the device, and `row_counts`
     Raises          AttentionError if the sequence is not the layout's
     """
+    if not isinstance(pattern, TopK | Window):
+        raise AttentionError(
+            f"{type(pattern).__name__} selects no blocks here; use TopK or Window, or what is in "
+            "attention.trained."
+        )
+    if not q_bhnd.numel():
+        raise AttentionError(f"Queries of the shape {tuple(q_bhnd.shape)} are empty.")
     if q_bhnd.shape[2] != layout.tokens or k_bhnd.shape[2] != layout.tokens:
         raise AttentionError(
             f"{q_bhnd.shape[2]} queries and {k_bhnd.shape[2]} keys do not fit the layout of "

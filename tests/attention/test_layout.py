@@ -19,7 +19,7 @@ from attention.layout import (
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"query_block": 0}, "are empty"),
+        ({"query_block": 0}, "query_block=0 is not a whole number from 1 on"),
         ({"sink_frames": 4}, r"sink_frames=4 is outside 0\.\.3"),
         ({"sink_frames": -1}, "sink_frames=-1"),
     ],
