@@ -111,10 +111,10 @@ def chain(
     reporter, home = Reporter(common), home_of(common)
     device = find_device(asked.settings, home, only_planning=dry_run)
     work = _decided(story, first_plan(story, device.profile), out, folder, asked, resume=resume)
+    check_chain_output(work)
     if dry_run:
         _answer(reporter, work)
         return 0
-    check_chain_output(work)
     check_start(work, resume=resume)
     if device.note:
         reporter.warn(device.note)

@@ -15,6 +15,7 @@ from chaining.making import SEAM
 from chaining.schedule import Schedule
 from chaining.story import Story
 from chaining.strategies import Given, Seen, handing
+from vidgen.cli.show import bytes_text
 from vidgen.device import DeviceProfile
 from vidgen.errors import DoesNotFit
 from vidgen.inputs import Inputs
@@ -58,8 +59,8 @@ class Cost:
             free = shutil.disk_usage(there).free
             if need.low > free:
                 raise DoesNotFit(
-                    f"The disk of {place} has {free / 2**30:.2f} GiB free and at least "
-                    f"{need.low / 2**30:.2f} GiB are needed; free space, or choose another place."
+                    f"The disk of {place} has {bytes_text(free)} free and at least "
+                    f"{bytes_text(need.low)} are needed; free space, or choose another place."
                 )
 
 

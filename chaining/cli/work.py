@@ -120,30 +120,41 @@ def run(work: Work, place: Place, go: Go) -> Result:
         )
         cancel.check("before the first clip")
         maker = EngineMaker(work.story, place.device.profile, engine)
+        before = _written_at(work.output)
         try:
             return go(maker, Teller(reporter, work.schedule.fps, work.given), cancel)
         except VidgenError as error:
-            error.message = f"{error.message} {_what_is_kept(work, error)}".rstrip()
+            error.message = f"{error.message} {_what_is_kept(work, error, before)}".rstrip()
             raise
         except Exception as error:
-            kept = _what_is_kept(work, error)
+            kept = _what_is_kept(work, error, before)
             if kept:
                 reporter.warn(kept, "kept")
             raise
 
 
-def _what_is_kept(work: Work, error: Exception) -> str:
+def _written_at(path: Path) -> int | None:
+    """Return when a file was written, in nanoseconds; None when there is none."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+def _what_is_kept(work: Work, error: Exception, before: int | None) -> str:
+    """Say what is on disk; before is when the video was last written, before this run."""
     if not (work.folder / NAME).is_file():
         return ""
     chosen = read_manifest(work.folder).chosen
-    done = max(0, len(chosen) - work.given)
+    here = sum(str(clip.index) in chosen for clip in work.schedule.clips)
+    done = max(0, here - work.given)
     if not done and not isinstance(error, Cancelled):
         return ""
     shown = work.schedule.shown
     whole = next((i for i, clip in enumerate(shown) if str(clip.index) not in chosen), len(shown))
     lost = [note for note in getattr(error, "__notes__", ()) if note.startswith(NOT_ASSEMBLED)]
     video = ""
-    if whole > work.given and not lost:
+    if whole > work.given and not lost and _written_at(work.output) not in (None, before):
         video = f", the first {whole - work.given} of the video are in {work.output}"
     kept = (
         f"{done} of {len(work.schedule.clips) - work.given} clips are finished{video}; go on with "

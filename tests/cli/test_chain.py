@@ -274,3 +274,18 @@ def test_toyworld_makes_a_chain_of_two_clips(run: Any, one_thread: None) -> None
     with av.open("a.mp4") as container:
         assert container.streams.video[0].average_rate == Fraction(16)
     assert "<html" in Path("a.html").read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_a_refusal_claims_no_video_and_a_dry_run_refuses_what_the_run_would(
+    run: Any, tiny: str
+) -> None:
+    for words in (("--out", "x.txt"), ("--out", "x.mp4", "--format", "webm")):
+        ran = chain(run, tiny, "--shot", "1s: a", *words, "--dry-run")
+        assert (ran.code, "does not end in" in ran.err) == (2, True), ran.err
+    made = chain(run, tiny, "--shot", "1s: a", "--out", "a.mp4")
+    assert made.code == 0, made.err
+    ran = run("chain", "--resume", "--folder", "a.chain", "--out", "never.mp4", "--from-clip", 99)
+    assert ran.code == 2
+    assert "from_clip=99 is not a clip of this chain" in ran.err
+    assert "never.mp4" not in ran.err.split("`")[0]

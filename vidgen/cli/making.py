@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from vidgen.cli.naming import latents_beside
 from vidgen.cli.place import Device
 from vidgen.cli.report import Reporter
+from vidgen.cli.show import bytes_text
 from vidgen.cli.stills import SheetFrames, save_preview
 from vidgen.errors import Cancelled, DoesNotFit, VidgenError
 from vidgen.events import CancelToken, Event, Preview
@@ -234,8 +235,8 @@ def check_room(plans: list[Plan], folder: Path) -> None:
     need = sum(plan.estimate.disk_bytes.low * len(plan.seeds) for plan in plans)
     if need > free:
         raise DoesNotFit(
-            f"The disk of {folder} has {free / 2**30:.2f} GiB free and at least "
-            f"{need / 2**30:.2f} GiB are needed; free space or choose another --out."
+            f"The disk of {folder} has {bytes_text(free)} free and at least "
+            f"{bytes_text(need)} are needed; free space or choose another --out."
         )
 
 
