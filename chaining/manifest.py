@@ -120,6 +120,7 @@ def refuse_changes(old: Manifest, new: Manifest, from_clip: int | None) -> None:
     from_clip  clips from this one on are made anew, so what only they depend on may differ
     """
     changed = _differences(_of_clips(old.identity), _of_clips(new.identity), "")
+    every_clip = bool(changed) or from_clip == 0
     if from_clip is None:
         changed += _differences(_of_clips(old.story), _of_clips(new.story), "")
     if from_clip is not None or not changed:  # the same story may be laid out otherwise now
@@ -138,11 +139,11 @@ def refuse_changes(old: Manifest, new: Manifest, from_clip: int | None) -> None:
         if old.pictures.get(path, found) != found and (kept is None or path in kept)
     ]
     if changed:
-        way_out = (
-            "start another folder, or branch (from_clip)"
-            if from_clip is None
-            else "branch from an earlier clip"
-        )
+        way_out = "start another folder"
+        if not every_clip:
+            branch = "branch (from_clip)" if from_clip is None else "branch from an earlier clip"
+            way_out = f"{branch}, or {way_out}"
+        changed = list(dict.fromkeys(changed))  # a story's request is in its identity too
         shown = "; ".join(changed[:4]) + ("; .." if len(changed) > 4 else "")
         raise BadRequest(f"The chain began otherwise: {shown}; undo that, {way_out}.")
 

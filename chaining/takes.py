@@ -130,7 +130,12 @@ def open_take(folder: Path) -> Take:
 
     Raises  BadMedia, one sentence
     """
-    record = read_json(folder / RECORD, "vidgen_take", SCHEMA)
+    try:
+        record = read_json(folder / RECORD, "vidgen_take", SCHEMA)
+    except BadMedia as error:
+        raise BadMedia(
+            f"{error} Make the clip again (remake), or put the file back.", code="damaged_take"
+        ) from error
     try:
         files = dict(record["files"])
         held = "matcher" in record["colour"]

@@ -78,6 +78,14 @@ def test_an_option_that_does_nothing_is_refused_of_what_is_new_only(tmp_path: Pa
     chain(tmp_path, drifting(), story(handover=useless)).run(resume=True, from_clip=1)
 
 
+class Upgraded(DriftyMaker):
+    """One whose every clip is made otherwise than before."""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        return {**super().identity, "weights": "others"}
+
+
 def test_a_branch_may_tell_another_end_but_not_another_start(tmp_path: Path) -> None:
     def told(first: str, second: str) -> Story:
         return story(shots=[{"prompt": first, "seconds": 1.0}, {"prompt": second, "seconds": 1.0}])
@@ -91,6 +99,8 @@ def test_a_branch_may_tell_another_end_but_not_another_start(tmp_path: Path) -> 
     assert [take.plan.prompt for take in result.takes] == ["a", "a", "c", "c"]
     with pytest.raises(BadRequest, match="branch from an earlier clip"):
         chain(tmp_path, drifting(), told("z", "c")).run(resume=True, from_clip=split)
+    with pytest.raises(BadRequest, match=r"undo that, start another folder\.$"):
+        chain(tmp_path, Upgraded(gain=0.97), other).run(resume=True, from_clip=split)
     with pytest.raises(BadRequest, match="use 0 to 3"):
         chain(tmp_path, drifting(), other).run(resume=True, from_clip=4)
     with pytest.raises(BadRequest, match="give resume too"):

@@ -248,6 +248,22 @@ def test_a_damaged_take_is_found_and_made_anew_only_if_asked(
         assert content(tmp_path / "video.mkv") == content(whole)
 
 
+@pytest.mark.parametrize("text", ["{}", "{", None])
+def test_a_damaged_record_of_a_take_names_the_way_out_that_helps(
+    tmp_path: Path, text: str | None
+) -> None:
+    chain(tmp_path, drifting()).run()
+    record = tmp_path / "chain" / "takes" / "001-0" / "take.json"
+    record.unlink()
+    if text is not None:
+        record.write_text(text)
+    with pytest.raises(BadMedia, match=r"take\.json.*\(remake\)"):
+        chain(tmp_path, drifting()).run(resume=True)
+    maker = drifting()
+    chain(tmp_path, maker).run(resume=True, remake=True)
+    assert maker.calls == 1
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"vidgen_chain": 99}', '{"vidgen_chain": 1}'])
 def test_a_damaged_manifest_is_one_sentence(tmp_path: Path, text: str) -> None:
     (tmp_path / "chain").mkdir()
