@@ -38,13 +38,14 @@ def source(name: str) -> str:
 def drift_table(name: str) -> str:
     """One row for each way of chaining: rates of drift and their 95 % intervals over stories."""
     head = ("way of chaining", "differs from", "in", *(_headed(*rate) for rate in _RATES),
-            "verdicts", "fails at clip")  # fmt: skip
+            "shape in the last clip %", "verdicts", "fails at clip")  # fmt: skip
     rows = [
         (
             title,
             arm["against"] or "",
             arm["differs"],
             *(interval(arm["rates"][signal], factor) for signal, factor in _RATES),
+            _shape(arm),
             _counted(arm["verdicts"], arm["verdicts by group"]),
             _failing(arm["fails at clip"]),
         )
@@ -70,11 +71,13 @@ def drift_steps_table(name: str) -> str:
 
 def paired_drift_table(name: str) -> str:
     """One row for each arm: rates of drift beside the base's, frame by frame."""
-    head = ("attention", *(_headed(*rate) for rate in _RATES), "verdicts")
+    head = ("attention", *(_headed(*rate) for rate in _RATES), "shape in the last clip %",
+            "verdicts")  # fmt: skip
     rows = [
         (
             title,
             *(interval(arm["paired rates"][signal], factor) for signal, factor in _RATES),
+            _shape(arm),
             _counted(arm["verdicts"], arm["verdicts by group"]),
         )
         for title, arm in newest(name)["arms"].items()
@@ -163,6 +166,10 @@ def _counted(verdicts: Sequence[str], by_group: Sequence[Mapping[str, str]]) -> 
         told = f" ({', '.join(f'{group} {times}' for group, times in sorted(owed.items()))})"
         cells.append(f"{count} {word}{told if owed else ''}")
     return ", ".join(cells)
+
+
+def _shape(arm: Mapping[str, Any]) -> str:
+    return f"{arm['last clip read']['shape'] * 100:.0f}"
 
 
 def _failing(clips: Sequence[int | None]) -> str:

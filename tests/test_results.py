@@ -37,6 +37,7 @@ def test_a_way_of_chaining_shows_rates_intervals_and_verdicts(folder: Path) -> N
     rates = {"gain": mean(-0.0123, 0.0011), "chroma": mean(0), "hue": mean(0.5),
              "cast": mean(0.0004, 0.0001), "blur": mean(0)}  # fmt: skip
     base = {"against": None, "differs": "what people do", "rates": rates,
+            "last clip read": {"shape": 0.625},
             "verdicts": ["fail", "pass", "fail"], "fails at clip": [9, None, 4],
             "verdicts by group": [{"tone": "fail", "seams": "warn"}, {"tone": "pass"},
                                   {"tone": "fail", "seams": "fail"}]}  # fmt: skip
@@ -53,7 +54,7 @@ def test_a_way_of_chaining_shows_rates_intervals_and_verdicts(folder: Path) -> N
     )
     assert today[3] == "-1.23 &plusmn; 0.11"
     assert today[6] == "+0.40 &plusmn; 0.10"
-    assert today[-2:] == ["2 fail (seams 1, tone 2), 1 pass", "4, 9"]
+    assert today[-3:] == ["62", "2 fail (seams 1, tone 2), 1 pass", "4, 9"]
     assert ours[-2:] == ["3 pass", "never"]
     steps = results.drift_steps_table("drift")
     assert "| ours | today | -1.00 &plusmn; 0.20 |" in steps
