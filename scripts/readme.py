@@ -102,6 +102,8 @@ PAGES: dict[str, Sections] = {
         "rendered-1296": made_of(rendered_table, "sparsity-rendered-1296"),
         "rendered-3024": made_of(rendered_table, "sparsity-rendered-3024"),
         "velocity-1296": made_of(velocity_table, "sparsity-velocity-1296"),
+        "velocity-3024": made_of(velocity_table, "sparsity-velocity-3024"),
+        "velocity-choices-3024": made_of(velocity_table, "sparsity-velocity-choices-3024"),
         "drift-chains": made_of(drift_table, "drift-chains"),
         "drift-steps": made_of(drift_steps_table, "drift-chains"),
         "drift-sparse": made_of(paired_drift_table, "drift-sparse"),
