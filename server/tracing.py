@@ -7,7 +7,6 @@ spans cost nothing. No span says a word of the prompt, nor what an error says.
 import contextlib
 import time
 from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
 
 from opentelemetry import trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
@@ -32,15 +31,16 @@ def set_up_tracing(settings: ServerSettings, service: str) -> None:
     """
     if settings.tracing == "off":
         return
-    if any(find_spec(f"opentelemetry.{part}") is None for part in ("sdk", "exporter")):
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError as error:
         raise Unsupported(
-            "tracing=otlp needs OpenTelemetry's SDK and exporter; install them with "
-            "`pip install 'vidgen[otel]'`, or set tracing=off."
-        )
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+            "tracing=otlp needs OpenTelemetry's SDK and its OTLP exporter over HTTP; install them "
+            "with `pip install 'vidgen[otel]'`, or set tracing=off."
+        ) from error
 
     named = Resource.create({"service.name": service}).merge(OTELResourceDetector().detect())
     provider = TracerProvider(resource=named)

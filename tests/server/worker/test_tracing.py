@@ -6,6 +6,7 @@ import contextlib
 import json
 import signal
 import subprocess
+import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -171,7 +172,7 @@ def test_a_collector_that_is_away_costs_no_job(
 def test_without_the_sdk_it_is_refused_in_a_sentence(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracing, "find_spec", lambda _name: None)
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     tracing.set_up_tracing(ServerSettings(), "x")
     with pytest.raises(Unsupported, match=r"vidgen\[otel\]"):
         tracing.set_up_tracing(ServerSettings(tracing="otlp"), "x")
