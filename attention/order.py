@@ -11,6 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from attention.errors import AttentionError
 from attention.grid import Grid
 
 OrderKind = Literal["raster", "hilbert"]
@@ -49,9 +50,17 @@ def token_order(
 
 
 def inverse_order(order_n: Tensor) -> Tensor:
-    """Return the permutation that undoes one: `x[order][inverse] == x`."""
-    inverse_n = torch.empty_like(order_n)
-    inverse_n[order_n] = torch.arange(len(order_n), device=order_n.device)
+    """Return the permutation that undoes one: `x[order][inverse] == x`.
+
+    Raises  AttentionError if it is none
+    """
+    order, inverse_n = order_n.sort()
+    if not torch.equal(order, torch.arange(len(order_n), device=order_n.device)):
+        raise AttentionError(
+            f"order is no permutation of 0..{len(order_n) - 1}, so nothing undoes it; make one "
+            "with token_order or layout_order.",
+            field="order",
+        )
     return inverse_n
 
 

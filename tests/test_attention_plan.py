@@ -12,6 +12,7 @@ from attention import TopK
 from vidgen.attention_plan import noise_level
 from vidgen.attention_share import attention_share, attention_spread
 from vidgen.budgets import DENSITIES, Recall, save_budgets
+from vidgen.cli.show import plan_text
 from vidgen.device import cpu_profile, named
 from vidgen.errors import BadRequest
 from vidgen.plan import Plan, plan
@@ -51,6 +52,23 @@ def test_a_sparse_plan_is_complete() -> None:
         }.values()
     )
     assert made(TOY, "cpu", attention="topk").attention.backend == "cpu"
+
+
+def test_what_stays_dense_is_told() -> None:
+    usual = made(WAN, attention="topk", dense_steps=0.2)
+    assert usual.sparse_part == pytest.approx(0.8 * 29 / 30)  # 40 of 50 steps, layer 0 of 30
+    assert "; sparse in 77 % of the self-attentions, dense above" in plan_text(usual)
+    assert "; compensate mean" in plan_text(usual)
+    assert made(WAN).sparse_part == 0
+    for dense in ({"dense_steps": 1.0}, {"dense_layers": ",".join(map(str, range(30)))}):
+        found = made(WAN, attention="topk", **dense)
+        assert found.fidelity == "L1: every step or layer stays dense, over tokens in another order"
+        assert "sparse in 0 % of the self-attentions" in plan_text(found)
+    told = plan_text(made(WAN, attention="topk", compensate="none", top_p=0.9, sink_frames=2))
+    assert "; compensate none; top_p 0.9; sink frames 2" in told
+    told = plan_text(made(WAN, attention="window"))
+    assert "sparse in" in told
+    assert "compensate" not in told
 
 
 def test_each_family_judges_blocks_its_own_way() -> None:

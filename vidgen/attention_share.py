@@ -28,7 +28,7 @@ def attention_share(
     share = _kept_share(pattern, made, grid)
     if isinstance(pattern, TopK):
         share += _router_share(made, pattern)
-    sparse = _sparse_part(made, model, steps, flow_shift)
+    sparse = sparse_part(made, model, steps, flow_shift)
     return 1 - sparse + sparse * min(share, 1.0)
 
 
@@ -40,7 +40,7 @@ def attention_spread(
     if not isinstance(pattern, TopK) or pattern.top_p is None:
         return 0.0
     # A row reads half to one and a half times its count.
-    return _sparse_part(made, model, steps, flow_shift) * _kept_share(pattern, made, grid) / 2
+    return sparse_part(made, model, steps, flow_shift) * _kept_share(pattern, made, grid) / 2
 
 
 def _kept_share(pattern: TopK | Window, made: AttentionPlan, grid: Grid) -> float:
@@ -49,10 +49,17 @@ def _kept_share(pattern: TopK | Window, made: AttentionPlan, grid: Grid) -> floa
     return kept_blocks(pattern.density, key_blocks) / key_blocks
 
 
-def _sparse_part(
+def sparse_part(
     made: AttentionPlan, model: Model, steps: tuple[int, int], flow_shift: float
 ) -> float:
-    """Return the share of a run's self-attentions, over layers and steps, that are sparse."""
+    """Return the share of a run's self-attentions, over layers and steps, that are sparse.
+
+    steps  first step that is run, and steps of the whole schedule
+    """
+    if isinstance(made.pattern, Dense):
+        return 0.0
+    if not isinstance(made.pattern, TopK | Window):
+        return 1.0
     layers = layers_of(model)
     dense_layers = sum(layer in made.dense_layers for layer in layers) / len(layers)
     first, total = steps

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from attention import Grid
 from vidgen.adjustment import Adjustment
 from vidgen.attention_plan import AttentionPlan, plan_attention
-from vidgen.attention_share import attention_share, attention_spread
+from vidgen.attention_share import attention_share, attention_spread, sparse_part
 from vidgen.device import DeviceProfile
 from vidgen.errors import BadRequest, DoesNotFit
 from vidgen.estimate import estimate
@@ -97,6 +97,12 @@ class Plan:
     def latent_frames(self) -> int:
         """Latent frames of the clip."""
         return self.model.family.latent_frames(self.num_frames)
+
+    @property
+    def sparse_part(self) -> float:
+        """Share of all self-attentions of the run, over layers and steps, that are sparse."""
+        steps = (self.num_inference_steps - self.steps, self.num_inference_steps)
+        return sparse_part(self.attention, self.model, steps, self.flow_shift)
 
     def check_fits(self) -> None:
         """Raise DoesNotFit if even the lower bound of the memory needed is more than there is."""
@@ -250,6 +256,7 @@ def plan(
         fidelity=_fidelity(
             work,
             attention,
+            sparse_part(attention, model, *ran[3:]),
             task,
             recipe,
             device,
@@ -354,6 +361,7 @@ def _seeds(request: VideoRequest) -> tuple[int, ...]:
 def _fidelity(
     work: Workload,
     attention: AttentionPlan,
+    sparse: float,
     task: Task,
     recipe: Recipe,
     device: DeviceProfile,
@@ -364,6 +372,8 @@ def _fidelity(
     what is left out.
     """
     if attention.name != "dense":
+        if sparse == 0:
+            return "L1: every step or layer stays dense, over tokens in another order"
         return f"L2: attention reads a part of the keys ({attention.summary})"
     if attention.backend != "sdpa":
         return f"L1: attention by {attention.backend} instead of torch SDPA"

@@ -63,6 +63,13 @@ class RecallSession(SparseSession):
             for grid in sorted(self._grids, key=lambda grid: grid.tokens)
         ]
 
+    def looks(self) -> dict[str, int]:
+        """Return how many forwards were looked at, by grid."""
+        found: dict[str, int] = {}
+        for (grid, _), count in self._counts.items():
+            found[str(grid)] = max(count, found.get(str(grid), 0))
+        return found
+
     def _kept_on(self, grid: Grid) -> tuple[tuple[tuple[float, ...], ...], ...]:
         seen = [place for place in self._rows if (grid, place) in self._sums]
         if len(seen) < len(self._rows):

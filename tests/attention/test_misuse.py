@@ -15,6 +15,7 @@ from attention import (
     TopK,
     Window,
     executor,
+    inverse_order,
     make_proxies,
     select,
 )
@@ -36,6 +37,7 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: executor("zz"), "backend='zz' is not one of cpu"),
     (lambda: make_proxies(torch.ones(1, 1, 4, 2), torch.ones(1, 1, 4, 2), 2, "zz"), "'zz'"),  # type: ignore[arg-type]
     (lambda: select(*_tokens(1), Layout(GRID), Dense()), "Dense selects no blocks"),  # type: ignore[arg-type]
+    (lambda: inverse_order(torch.tensor([0, 2, 2])), r"order is no permutation of 0\.\.2"),
     (lambda: select(*_tokens(0), Layout(GRID), TopK()), r"\(0, 2, 32, 8\) are empty"),
 ]
 

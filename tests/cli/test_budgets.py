@@ -25,6 +25,7 @@ def test_a_file_is_measured_written_extended_and_used(run: Any, tmp_path: Path) 
     ran = run(*measure, *small("toyworld"), "--json")
     assert ran.code == 0, ran.err
     assert ran.last["grids"] == ["2x2x2", "3x2x2"]
+    assert ran.last["forwards_seen"] == {"2x2x2": 4, "3x2x2": 4}  # 2 steps, with and without prompt
     found = load_budgets(tmp_path / "b.json")
     assert [(len(entry.kept), len(entry.kept[0])) for entry in found] == [(6, 4)] * 2
     assert all((entry.model, entry.query_block) == ("toyworld", 4) for entry in found)
@@ -72,6 +73,28 @@ def test_prompts_that_are_measured_otherwise_are_refused(
     assert said in ran.err
     assert len(ran.err.strip().splitlines()) == 1
     assert not (tmp_path / "budgets.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "field"),
+    [
+        ("--n=2", "n=2"),
+        ("--attention=window", "attention=window"),
+        ("--density=0.5", "density=0.5"),
+    ],
+)
+def test_options_that_no_measurement_follows_from_are_refused(
+    run: Any, tmp_path: Path, option: str, field: str
+) -> None:
+    where = prompts(tmp_path / "p.jsonl", {})
+    ran = run("budgets", where, option, *BLOCKS, *small("toyworld"))
+    assert ran.code == 2
+    assert f"vidgen budgets has {field}, which the measuring of budgets does not follow" in ran.err
+    assert len(ran.err.strip().splitlines()) == 1
+    name, value = field.split("=")
+    ran = run("budgets", prompts(where, {name: value}), *BLOCKS, *small("toyworld"))
+    assert ran.code == 2
+    assert f"p.jsonl:1 has {field}" in ran.err
 
 
 def test_steps_that_are_too_few_to_be_looked_at_are_said(run: Any, tmp_path: Path) -> None:

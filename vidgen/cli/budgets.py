@@ -1,6 +1,7 @@
 """`vidgen budgets`: measure how a mean density is best divided among a model's heads."""
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,7 +30,18 @@ from vidgen.errors import BadRequest
 from vidgen.events import Progress
 from vidgen.media.disk import check_folder
 from vidgen.plan import Plan, plan
-from vidgen.request import parse_request
+from vidgen.request import aliases_of, fields, parse_request
+
+# What is ranked, whatever the configuration says of attention.
+_RANKED = {"attention": "topk", "min_tokens": 0, "budgets": "uniform", "preview": "off"}
+# Of a request: how many clips it makes, and what acts on a sparse run alone. No measurement does
+# either; of the attention options the blocks and the sink frames count.
+_UNHEARD = tuple(
+    word
+    for name in ("n", "attention", "attention_backend", "density", "dense_steps", "dense_layers",
+                 "compensate", "budgets", "top_p", "min_tokens")
+    for word in (name, *aliases_of(fields()[name]))
+)  # fmt: skip
 
 
 @flowing
@@ -55,6 +67,7 @@ def budgets(
     """
     if every < 1:
         raise BadRequest(f"--every {every} looks at no forward; use 1 or more.")
+    _refuse_unheard("vidgen budgets", flags_given(flags))
     settings = settings_of(common, flags_given(flags) | running.given())
     home, reporter = home_of(common), Reporter(common)
     device = find_device(settings, home, only_planning=False)
@@ -63,25 +76,43 @@ def budgets(
     plans = _plans(prompts, settings.request(), device.profile)
     with stoppable(speak=reporter.for_people) as cancel, reporter.working():
         maker = Maker(device, home, reporter, cancel, offline=settings.switch("offline"))
-        found = _measured(maker, plans, every, reporter)
+        found, looks = _measured(maker, plans, every, reporter)
     save_budgets(out, [*(entry for entry in before if not _same(entry, found)), *found])
     rows = []
     for entry in found:
         heads = [density for row in divide(entry, 0.125) for density in row]
-        rows.append((entry.grid, str(len(heads)), f"{min(heads):.3f}", f"{max(heads):.3f}"))
-    head = ("GRID", "HEADS", "LEAST AT 0.125", "MOST")
+        seen = str(looks[entry.grid])
+        rows.append((entry.grid, seen, str(len(heads)), f"{min(heads):.3f}", f"{max(heads):.3f}"))
+    head = ("GRID", "FORWARDS SEEN", "HEADS", "LEAST AT 0.125", "MOST")
     reporter.answer(
-        {"event": "result", "path": str(out), "grids": [row[0] for row in rows]},
+        {
+            "event": "result",
+            "path": str(out),
+            "grids": [row[0] for row in rows],
+            "forwards_seen": looks,
+        },
         f"{table(head, rows)}\n{out}",
     )
+
+
+def _refuse_unheard(where: str, given: Mapping[str, Any]) -> None:
+    """Raise for what a measurement does not follow from: it is dense, a clip a prompt."""
+    found = next((name for name in given if name in _UNHEARD), None)
+    if found is not None:
+        raise BadRequest(
+            f"{where} has {found}={given[found]}, which the measuring of budgets does not follow "
+            "from; leave it out, and give it to the clips that use the budgets.",
+            field=found,
+        )
 
 
 def _plans(prompts: Path, given: dict[str, Any], device: DeviceProfile) -> list[tuple[Plan, Plan]]:
     """Return each prompt's dense plan, and the plan whose ranking is measured."""
     made: list[tuple[Plan, Plan]] = []
-    for where, fields in read_prompts(prompts):
-        data = {"min_tokens": 0, "budgets": "uniform", **given, **fields}
-        sparse = plan(parse_request({**data, "attention": "topk", "preview": "off"}), device)
+    for where, own in read_prompts(prompts):
+        _refuse_unheard(where, own)
+        data = {name: value for name, value in given.items() if name not in _UNHEARD}
+        sparse = plan(parse_request({**data, **own, **_RANKED}), device)
         if made:
             _refuse_another(where, _measured_as(sparse), _measured_as(made[0][1]))
         dense = AttentionPlan(Dense(), "sdpa", "measured dense")
@@ -114,8 +145,12 @@ def _refuse_another(where: str, found: dict[str, Any], first: dict[str, Any]) ->
 
 def _measured(
     maker: Maker, plans: list[tuple[Plan, Plan]], every: int, reporter: Reporter
-) -> list[Recall]:
-    """Run every prompt dense; return what its heads' best blocks held, an entry for each grid."""
+) -> tuple[list[Recall], dict[str, int]]:
+    """Run every prompt dense.
+
+    Returns  what its heads' best blocks held, an entry for each grid; and how many forwards of the
+             transformer were looked at on each
+    """
     from vidgen.recall import RecallSession
 
     session: RecallSession | None = None
@@ -132,7 +167,7 @@ def _measured(
         with session.attached(*engine.components.transformers):
             maker.denoise_only(dense, listen)
     assert session is not None
-    return session.recalls(plans[0][0].model.name, weights)
+    return session.recalls(plans[0][0].model.name, weights), session.looks()
 
 
 def _same(entry: Recall, found: list[Recall]) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from attention import TopK, Window
 from vidgen.cli.report import clock, pairs
 from vidgen.families import TASK_WORDS
 from vidgen.plan import Plan
@@ -61,14 +62,21 @@ def _steps(plan: Plan) -> str:
 
 def _attention(plan: Plan) -> str:
     made = plan.attention
-    text = f"{made.summary}: {made.reason}"
-    if made.name == "dense":
-        return text
-    layers = ", ".join(str(layer) for layer in made.dense_layers) or "none"
-    return (
-        f"{text}; blocks {made.query_block}x{made.key_block}, dense above noise level "
-        f"{made.dense_above:.3f} and in layers {layers}"
-    )
+    parts = [f"{made.summary}: {made.reason}"]
+    pattern = made.pattern
+    if isinstance(pattern, TopK | Window):
+        layers = ", ".join(str(layer) for layer in made.dense_layers) or "none"
+        parts += [
+            f"sparse in {100 * plan.sparse_part:.0f} % of the self-attentions, dense above noise "
+            f"level {made.dense_above:.3f} and in layers {layers}",
+            f"blocks {made.query_block}x{made.key_block}",
+        ]
+    if isinstance(pattern, TopK):
+        parts.append(f"compensate {pattern.compensate}")
+        parts += [f"top_p {pattern.top_p:g}"] if pattern.top_p is not None else []
+        parts += ["budgets per head"] if pattern.budgets is not None else []
+        parts += [f"sink frames {made.sink_frames}"] if made.sink_frames else []
+    return "; ".join(parts)
 
 
 def _guidance(plan: Plan) -> str:
