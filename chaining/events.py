@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vidgen.events import Preview
+from vidgen.events import Preview, Progress
 
 if TYPE_CHECKING:
     from chaining.advice import Advice
@@ -16,21 +16,16 @@ if TYPE_CHECKING:
 class ChainProgress:
     """One step of work on one clip is done.
 
-    clip, clips    number of the clip that is being made, from 1 on, and how many there are
-    stage          encode, denoise, decode, ..; done, total: its steps
-    elapsed, eta   seconds: since this run began, and until the whole video is made, as far as is
-                   known
+    clip, clips  number of the clip that is being made, from 1 on, and how many there are
+    step         of that clip, but elapsed and eta are in seconds since this run began, and until
+                 the whole video is made, as far as is known
     """
 
     clip: int
     clips: int
     kind: str
     prompt: str
-    stage: str
-    done: int
-    total: int
-    elapsed: float
-    eta: float
+    step: Progress
 
 
 @dataclass(frozen=True, slots=True, eq=False)

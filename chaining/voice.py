@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from chaining.clip_plan import ClipPlan
 from chaining.events import ChainProgress, OnChain
@@ -49,9 +50,5 @@ def _progress(
         clips=len(schedule.clips),
         kind=plan.kind,
         prompt=plan.prompt,
-        stage=event.stage,
-        done=event.done,
-        total=event.total,
-        elapsed=elapsed,
-        eta=eta,
+        step=replace(event, elapsed=elapsed, eta=eta),
     )

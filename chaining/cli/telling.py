@@ -10,7 +10,6 @@ from chaining.events import ChainEvent, ChainProgress, ClipFinished, TakenUp
 from chaining.schedule import Schedule
 from vidgen.cli.report import Reporter, pairs, table
 from vidgen.cli.show import between, bytes_text, seconds_text
-from vidgen.events import Progress
 from vidgen.plan import Plan
 
 if TYPE_CHECKING:
@@ -51,8 +50,7 @@ class Teller:
                 kind=event.kind,
                 prompt=event.prompt,
             )
-        step = Progress(event.stage, event.done, event.total, event.elapsed, event.eta)  # type: ignore[arg-type]
-        self._reporter.progress(step, clip, clips)
+        self._reporter.progress(event.step, clip, clips)
 
     def _finished(self, event: ClipFinished) -> None:
         take = event.take

@@ -23,7 +23,7 @@ from server.worker.retrying_maker import RetryingMaker
 from server.worker.session import Attempt, ClipMade, Finished, Frames
 from server.worker.taken_over import names_taken_over, take_over
 from server.worker.tries import Tries
-from vidgen.events import Callback, CancelToken, Preview, Progress
+from vidgen.events import Callback, CancelToken, Preview
 
 if TYPE_CHECKING:
     from server.worker.engine_renderer import EngineRenderer
@@ -194,8 +194,8 @@ class ChainSession:
             if isinstance(event, Preview):
                 on(event)
             elif isinstance(event, ChainProgress):
-                if event.stage in ("encode", "condition", "denoise", "decode"):
-                    on(Progress(event.stage, event.done, event.total, event.elapsed, event.eta))  # type: ignore[arg-type]
+                if event.step.stage in ("encode", "condition", "denoise", "decode"):
+                    on(event.step)
             elif isinstance(event, ClipFinished) and event.drift is not None:
                 self._drift[idx] = {
                     "verdict": event.drift.verdict.overall,

@@ -179,7 +179,7 @@ def test_progress_counts_the_whole_chain(tmp_path: Path) -> None:
     made = [clip.num_frames for clip in chain.schedule.clips]
     for number in range(1, clips):
         pace = number / sum(made[:number])
-        assert told[number].eta == pytest.approx(1.0 + pace * sum(made[number + 1 :]))
+        assert told[number].step.eta == pytest.approx(1.0 + pace * sum(made[number + 1 :]))
     finished = [event.clip for event in events if isinstance(event, ClipFinished)]
     assert finished == list(range(clips))
 

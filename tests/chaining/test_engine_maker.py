@@ -11,6 +11,7 @@ import torch
 from chaining.capabilities import Capability
 from chaining.chain import Chain
 from chaining.engine_maker import EngineMaker
+from chaining.events import ChainProgress
 from chaining.maker import ENVIRONMENT, Ask
 from chaining.story import Story, parse_story
 from vidgen.device import named
@@ -118,20 +119,28 @@ def test_strategies_stop_and_go_on_to_the_same_bits(
     cancel = CancelToken()
 
     def stop(event: Any) -> None:
-        if getattr(event, "clip", 0) == len(whole.schedule.clips) and event.stage == "denoise":
+        if (
+            isinstance(event, ChainProgress)
+            and event.clip == len(whole.schedule.clips)
+            and event.step.stage == "denoise"
+        ):
             cancel.cancel()
 
     with pytest.raises(Cancelled):
         Chain(made, maker(made), tmp_path / "part", measure=False).run(on=stop, cancel=cancel)
     assert len(list((tmp_path / "part" / "unfinished").iterdir())) == 1
     steps: list[int] = []
+    densities: list[float | None] = []
 
     def count(event: Any) -> None:
-        if getattr(event, "stage", "") == "denoise":
-            steps.append(event.done)
+        if isinstance(event, ChainProgress) and event.step.stage == "denoise":
+            steps.append(event.step.done)
+            assert event.step.attention_backend
+            densities.append(event.step.density)
 
     again = Chain(made, maker(made), tmp_path / "part", measure=False).run(on=count, resume=True)
     assert steps == [2], "the step that was done is not done again"
+    assert None not in densities
     assert not (tmp_path / "part" / "unfinished").exists()
     for one, two in zip(whole.takes, again.takes, strict=True):
         assert one.record["pixels_sha256"] == two.record["pixels_sha256"]
@@ -157,8 +166,8 @@ def test_a_failed_decode_is_made_up_for_without_denoising_again(
     first_only = CancelToken()
 
     def watch(event: Any) -> None:
-        if getattr(event, "clip", -1) == 1 and hasattr(event, "stage"):
-            stages.add(event.stage)
+        if isinstance(event, ChainProgress) and event.clip == 1:
+            stages.add(event.step.stage)
         if type(event).__name__ == "ClipFinished":
             first_only.cancel()
 

@@ -208,6 +208,16 @@ def test_a_fork_takes_over_clips_and_pays_for_none_of_them(real: Real) -> None:
     assert fork.usage["gpu_seconds"] == pytest.approx(new[1].seconds, abs=1e-3)
 
 
+def test_the_choices_that_a_fork_takes_over_stand(real: Real) -> None:
+    parent = real.make({"story": STORY}, clips=2)
+    story = {**STORY, "controls": {"best_of_seams": 2}}
+    fork = real.make({"story": story, "takes": {"job": parent.id, "clips": 2}}, clips=2)
+    old, new = real.jobs.clips(parent.id), real.jobs.clips(fork.id)
+    assert [row.sha256 for row in new] == [row.sha256 for row in old]
+    assert all(row.metrics["taken_over"] for row in new)
+    assert fork.usage["gpu_seconds"] == 0
+
+
 def test_a_bad_request_and_a_missing_model_end_honestly(real: Real) -> None:
     for change, code in (({"format": "png"}, "unprocessable"),
                          ({"model": "wan2.1-i2v-14b-480p"}, "unprocessable")):  # fmt: skip
