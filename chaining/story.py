@@ -13,7 +13,7 @@ from chaining.declared import Declared
 from vidgen.errors import BadRequest
 from vidgen.request import VideoRequest, canonical_names
 from vidgen.request_names import explain
-from vidgen.request_values import Duration
+from vidgen.request_values import Duration, Words
 
 Transition = Literal["continue", "cut", "bridge"]
 
@@ -41,7 +41,7 @@ class Shot(Declared):
                  the last frame of one and the first of the other); the first shot has none
     """
 
-    prompt: str = Field(description="What the shot shows.", min_length=1, max_length=8192)
+    prompt: Words = Field(description="What the shot shows.", min_length=1, max_length=8192)
     seconds: Duration = Field(description="Its length.", gt=0, le=600)
     seed: int | None = Field(
         default=None, description="Seed of its first clip.", ge=0, le=2**63 - 1
@@ -73,7 +73,7 @@ class Story(Declared):
 
     @field_validator("request")
     @classmethod
-    def _clean(cls, value: dict[str, Any]) -> dict[str, Any]:
+    def _clean_request(cls, value: dict[str, Any]) -> dict[str, Any]:
         fields = canonical_names(value)
         for name, instead in _OURS.items():
             if name in fields:

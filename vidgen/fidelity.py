@@ -84,6 +84,21 @@ def compare_videos(
     return Fidelity(psnr_of(mean), float(np.mean(similar)), frames, tuple(similar))
 
 
+def told_of_rates(golden: str | Path, other: str | Path) -> str:
+    """Return a sentence where two clips play at different rates, "" where they do not.
+
+    Frames are compared in their order, so a rate changes nothing that is measured.
+    """
+    one, two = probe_video(golden), probe_video(other)
+    if one.fps == two.fps:
+        return ""
+    names = Path(golden).name, Path(other).name
+    return (
+        f"{names[0]} plays at {one.fps} fps and {names[1]} at {two.fps}; they are compared frame "
+        "by frame, whatever their rates."
+    )
+
+
 def psnr_of(mean_square: float) -> float:
     """Return the PSNR in dB of values in 0..1 with that mean squared error."""
     return BEST_PSNR if mean_square <= 0 else min(BEST_PSNR, -10 * float(np.log10(mean_square)))

@@ -8,11 +8,20 @@ not decide anything: an omitted field is None here and becomes a value in `plan`
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
 from vidgen.request_names import canonical, explain
-from vidgen.request_values import Duration, Layers, LoraSpec, Rate
+from vidgen.request_values import Duration, Layers, LoraSpec, Rate, Words, clean_value
 
 
 def option(
@@ -45,7 +54,9 @@ class VideoRequest(BaseModel):
         group="model",
         min_length=1,
     )
-    prompt: str = option(text="What the clip shows.", group="prompt", min_length=1, max_length=8192)
+    prompt: Words = option(
+        text="What the clip shows.", group="prompt", min_length=1, max_length=8192
+    )
     negative_prompt: str | None = option(
         None,
         text="What the clip must not show; the model's own when omitted.",
@@ -329,6 +340,11 @@ class VideoRequest(BaseModel):
     @classmethod
     def _canonical(cls, value: Any) -> Any:
         return canonical_names(value) if isinstance(value, Mapping) else value
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _clean(cls, value: Any, info: ValidationInfo) -> Any:
+        return clean_value(value, cls.model_fields[str(info.field_name)])
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from vidgen.errors import BadRequest
 
@@ -92,14 +93,52 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+# By pydantic's type of an error; it fills in the bounds.
+_PHRASES = {
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "string_too_short": "must not be empty",
+    "string_too_long": "must have at most {max_length} characters",
+    "too_short": "must have at least {min_length} of them",
+    "too_long": "must have at most {max_length} of them",
+    "literal_error": "must be one of {expected}",
+    "string_type": "must be text",
+    "string_unicode": "holds half of a character, which is no text",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
+    "int_parsing_size": "is too large a number",
+    **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
+    "finite_number": "must be a finite number",
+    **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
+    **dict.fromkeys(("list_type", "tuple_type"), "must be a list"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "must be an object"),
+    "extra_forbidden": "is no field",
+}
+
+
+def _said(item: ErrorDetails) -> str:
+    """Return what is wrong, to stand behind a field's name and value."""
+    phrase = _PHRASES.get(item["type"])
+    if phrase is not None:
+        return phrase.format_map(
+            {name: _written(bound) for name, bound in item.get("ctx", {}).items()}
+        )
+    text = str(item["msg"]).removeprefix("Value error, ")
+    return text[:1].lower() + text[1:]
+
+
+def _written(bound: Any) -> Any:
+    return int(bound) if isinstance(bound, float) and bound.is_integer() else bound
+
+
 def explain(error: ValidationError) -> BadRequest:
     """Turn pydantic's error into one sentence of ours."""
     parts = []
     first: str | None = None
     for item in error.errors():
         where = ".".join(str(part) for part in item["loc"] if isinstance(part, str | int))
-        text = str(item["msg"]).removeprefix("Value error, ")
-        text = text[:1].lower() + text[1:]
+        text = _said(item)
         first = first or where.split(".")[0] or None
         if not where:
             parts.append(text)

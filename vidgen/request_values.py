@@ -2,9 +2,10 @@
 
 import re
 from fractions import Fraction
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -12,6 +13,7 @@ from pydantic import (
     PlainSerializer,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 
 
 def _fraction(value: Any) -> Any:
@@ -52,6 +54,30 @@ def _rate_text(rate: Fraction) -> str | int:
     return rate.numerator if rate.denominator == 1 else f"{rate.numerator}/{rate.denominator}"
 
 
+def clean_value(value: Any, field: FieldInfo) -> Any:
+    """Refuse what would be read as something else: true or false as a number, NUL as text.
+
+    For use before a field is read.
+    Raises  ValueError
+    """
+    if isinstance(value, bool) and not _takes_bool(field.annotation):
+        raise ValueError("must not be true or false")
+    if isinstance(value, str) and "\0" in value:
+        raise ValueError("holds NUL, which is no text")
+    return value
+
+
+def _takes_bool(kind: Any) -> bool:
+    return kind in (bool, Any) or any(_takes_bool(part) for part in get_args(kind))
+
+
+def _not_blank(value: str) -> str:
+    if value and not value.strip():
+        raise ValueError("must not be blank")
+    return value
+
+
+Words = Annotated[str, AfterValidator(_not_blank)]
 Rate = Annotated[
     Fraction,
     BeforeValidator(_fraction),

@@ -94,7 +94,8 @@ def chain(
 
     Every clip is kept in a folder. Ctrl-C stops after the step that runs, and makes the video of
     the clips that are finished; vidgen chain --resume --folder FOLDER goes on to the same video. A
-    second Ctrl-C aborts.
+    second Ctrl-C aborts. Exit code 11 when --drift-stop found that the video drifts; with --strict
+    the verdict's: 10 for a warning, 11 when something is bad, 12 when it cannot be told.
 
     With --server URL, or VIDGEN_SERVER, a server makes it: vidgen chain --server URL --help.
     """

@@ -32,6 +32,7 @@ from vidgen.cli.interrupt import stoppable
 from vidgen.cli.options import Common, CommonOf, flowing
 from vidgen.cli.report import Reporter, clock
 from vidgen.errors import BadRequest
+from vidgen.fidelity import told_of_rates
 from vidgen.media import VideoWriter, probe_video
 from vidgen.media.disk import check_folder
 
@@ -144,6 +145,8 @@ def compare(
     with stoppable(speak=reporter.for_people) as cancel, reporter.working():
         total = sum(probe_video(path).num_frames for path in (first, second))
         watch = Watch(reporter, cancel, (1 + clips.cuts) * total)
+        if rates := told_of_rates(first, second):
+            reporter.warn(rates)
         runs = []
         for path in (first, second):
             footage = open_footage(path, **clips.given(), watch=watch.next_pass())

@@ -1,5 +1,6 @@
 """`vidgen extend`: go on with a video that exists."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -34,7 +35,7 @@ from chaining.engine_maker import EngineMaker
 from chaining.extend import Continuing, Extended, Original, extended_recipe, open_original
 from chaining.extend_write import write_extended
 from chaining.held import Held, find_held
-from chaining.manifest import read_manifest
+from chaining.manifest import NAME, read_manifest
 from chaining.recipe import chain_recipe
 from chaining.story import Story
 from vidgen.cli.options import Common, CommonOf, Running, RunningOf, flowing
@@ -101,7 +102,9 @@ def extend(
     the frame ends a shot: then nothing is read back from the file, and all of it is one chain.
 
     Ctrl-C stops after the step that runs, and makes the file with the clips that are finished; the
-    same command with --resume goes on to the same file. A second Ctrl-C aborts.
+    same command with --resume, or the one that is told, goes on to the same file. A second Ctrl-C
+    aborts. Exit code 11 when --drift-stop found that the video drifts; with --strict the verdict's:
+    10 for a warning, 11 when something is bad, 12 when it cannot be told.
 
     With --server URL, or VIDGEN_SERVER, a server makes it: vidgen extend --server URL --help.
     """
@@ -117,6 +120,8 @@ def extend(
     reporter, home = Reporter(common), home_of(common)
     device = find_device(asked.settings, home, only_planning=dry_run)
     place = Place(device, home, reporter, asked.settings.switch("offline"))
+    if resume and out is not None and folder is None:
+        _refuse_held(original, out)
     held = _held(original, folder, branch=branch, resume=resume)
     if held is not None:
         story = branch_story(held, story_asked(asked, shots, None), asked)
@@ -162,6 +167,18 @@ def _from_the_file(
         )  # fmt: skip
 
     return _told(extension, run(work, place, go), reporter, report)
+
+
+def _refuse_held(original: Original, out: Path) -> None:
+    """Say how to resume where the file went on in the folder of the chain that made it."""
+    own = folder_beside(original.path)
+    if not (folder_beside(out) / NAME).is_file() and isinstance(find_held(original, own), Held):
+        words = ["vidgen", "chain", "--resume", "--folder", str(own), "--out", str(out)]
+        raise BadRequest(
+            f"{original.path.name} goes on in {own}, the folder of its chain; resume with "
+            f"`{shlex.join(words)}`.",
+            field="resume",
+        )
 
 
 def _held(original: Original, folder: Path | None, *, branch: bool, resume: bool) -> Held | None:

@@ -1,12 +1,15 @@
 """`vidgen compare`: what it says of the clips' making, and which file it does not write."""
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.cli.conftest import PROMPT, small
 from vidgen.cli.compare import _changed
+from vidgen.media import VideoWriter
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SPARSE = ("--attention=topk", "--query-block=4", "--key-block=4", "--density=0.5")
@@ -61,4 +64,18 @@ def test_a_clip_that_is_compared_is_not_replaced(run: Any, tiny: str, tmp_path: 
         assert ran.code == 2
         assert "one of the clips that are compared" in ran.err
     assert before == [(tmp_path / name).read_bytes() for name in ("a.mkv", "b.mkv")]
-    assert run("compare", "a.mkv", "b.mkv", "--out", "both.mkv").code == 0
+    ran = run("compare", "a.mkv", "b.mkv", "--out", "both.mkv")
+    assert ran.code == 0
+    assert "fps" not in ran.err
+
+
+@pytest.mark.parametrize("command", [("compare",), ("drift", "compare")])
+def test_clips_of_other_rates_are_told(run: Any, tmp_path: Path, command: tuple[str, ...]) -> None:
+    frames = np.random.default_rng(0).random((16, 32, 32, 3), dtype=np.float32)
+    for name, fps in (("slow.mkv", 8), ("fast.mkv", 16)):
+        where = tmp_path / name
+        with VideoWriter(where, width=32, height=32, fps=Fraction(fps), profile="master") as writer:
+            writer.write(frames)
+    ran = run(*command, "fast.mkv", "slow.mkv")
+    assert "fast.mkv plays at 16 fps and slow.mkv at 8; they are compared frame by" in ran.err
+    assert "fps" not in run(*command, "fast.mkv", "fast.mkv").err

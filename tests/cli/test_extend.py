@@ -298,4 +298,8 @@ def test_a_chain_goes_on_in_float_as_if_made_at_once(run: Any, tiny: str) -> Non
     assert ran.last["takes"] == ["000-0", "001-1", "002-1", "003-0"]
     frames = frames_of("c.mkv")
     assert len(frames) == 49
+    ran = run("extend", "a.mkv", *shots[2:], "--out", "b.mkv", "--resume")
+    assert ran.code == 2
+    told = "resume with `vidgen chain --resume --folder a.chain --out b.mkv`"
+    assert f"a.mkv goes on in a.chain, the folder of its chain; {told}." in ran.err
     assert (frames[:28] == before[:28]).all()  # the five shared frames are mixed

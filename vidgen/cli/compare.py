@@ -12,7 +12,7 @@ from vidgen.cli.options import Common, CommonOf, flowing
 from vidgen.cli.report import Reporter, table
 from vidgen.errors import BadMedia, BadRequest
 from vidgen.events import CancelToken, Progress
-from vidgen.fidelity import Fidelity, compare_videos
+from vidgen.fidelity import Fidelity, compare_videos, told_of_rates
 from vidgen.media import VideoWriter, comparison_grid, probe_video, read_recipe
 from vidgen.media.disk import check_folder, check_target
 from vidgen.recipe import parse_recipe
@@ -54,6 +54,9 @@ def compare(
         reporter.working(),
         TemporaryDirectory(prefix="vidgen-compare-") as folder,
     ):
+        for other in others:
+            if rates := told_of_rates(golden, other):
+                reporter.warn(rates)
         differences = Path(folder) if out is not None and gain > 0 else None
         found = []
         for number, other in enumerate(others, start=1):
