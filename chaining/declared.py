@@ -7,20 +7,13 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator, model_validator
+from pydantic import model_validator
 
-from vidgen.request_values import clean_value
+from vidgen.request_values import Untrusted
 
 
-class Declared(BaseModel):
+class Declared(Untrusted):
     """A part of a story; a key that it does not know is refused with the nearest ones it does."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _clean(cls, value: Any, info: ValidationInfo) -> Any:
-        return clean_value(value, cls.model_fields[str(info.field_name)])
 
     @model_validator(mode="before")
     @classmethod

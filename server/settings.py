@@ -8,7 +8,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from vidgen.request_values import Untrusted
 
 
 def setting(default: Any, text: str, **bounds: Any) -> Any:
@@ -16,10 +18,8 @@ def setting(default: Any, text: str, **bounds: Any) -> Any:
     return Field(default, description=text, **bounds)
 
 
-class ServerSettings(BaseModel):
+class ServerSettings(Untrusted):
     """Settings of one installation; the API and all workers should be given the same."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     # Where things are
     database: str = setting(

@@ -9,19 +9,15 @@ from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     JsonValue,
     ValidationError,
-    ValidationInfo,
-    field_validator,
     model_validator,
 )
 from pydantic.fields import FieldInfo
 
 from vidgen.request_names import canonical, explain
-from vidgen.request_values import Duration, Layers, LoraSpec, Rate, Words, clean_value
+from vidgen.request_values import Duration, Layers, LoraSpec, Rate, Untrusted, Words
 
 
 def option(
@@ -43,10 +39,8 @@ def option(
     return Field(default, description=text, json_schema_extra=extra, **bounds)
 
 
-class VideoRequest(BaseModel):
+class VideoRequest(Untrusted):
     """What a user asks for. Omitted fields take the model's own recipe."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: str = option(
         "toyworld",
@@ -340,11 +334,6 @@ class VideoRequest(BaseModel):
     @classmethod
     def _canonical(cls, value: Any) -> Any:
         return canonical_names(value) if isinstance(value, Mapping) else value
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _clean(cls, value: Any, info: ValidationInfo) -> Any:
-        return clean_value(value, cls.model_fields[str(info.field_name)])
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

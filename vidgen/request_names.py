@@ -113,11 +113,12 @@ _PHRASES = {
     **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
     **dict.fromkeys(("list_type", "tuple_type"), "must be a list"),
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "must be an object"),
+    "string_pattern_mismatch": "must match {pattern}",
     "extra_forbidden": "is no field",
 }
 
 
-def _said(item: ErrorDetails) -> str:
+def what_is_wrong(item: ErrorDetails) -> str:
     """Return what is wrong, to stand behind a field's name and value."""
     phrase = _PHRASES.get(item["type"])
     if phrase is not None:
@@ -138,7 +139,7 @@ def explain(error: ValidationError) -> BadRequest:
     first: str | None = None
     for item in error.errors():
         where = ".".join(str(part) for part in item["loc"] if isinstance(part, str | int))
-        text = _said(item)
+        text = what_is_wrong(item)
         first = first or where.split(".")[0] or None
         if not where:
             parts.append(text)

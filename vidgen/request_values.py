@@ -11,9 +11,10 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainSerializer,
+    ValidationInfo,
+    field_validator,
     model_validator,
 )
-from pydantic.fields import FieldInfo
 
 
 def _fraction(value: Any) -> Any:
@@ -54,17 +55,23 @@ def _rate_text(rate: Fraction) -> str | int:
     return rate.numerator if rate.denominator == 1 else f"{rate.numerator}/{rate.denominator}"
 
 
-def clean_value(value: Any, field: FieldInfo) -> Any:
-    """Refuse what would be read as something else: true or false as a number, NUL as text.
+class Untrusted(BaseModel):
+    """What somebody asks for: it does not change, and unknown fields are refused.
 
-    For use before a field is read.
-    Raises  ValueError
+    So is what would be read as something else: true or false as a number, NUL as text.
     """
-    if isinstance(value, bool) and not _takes_bool(field.annotation):
-        raise ValueError("must not be true or false")
-    if isinstance(value, str) and "\0" in value:
-        raise ValueError("holds NUL, which is no text")
-    return value
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _refuse_misread(cls, value: Any, info: ValidationInfo) -> Any:
+        kind = cls.model_fields[str(info.field_name)].annotation
+        if isinstance(value, bool) and not _takes_bool(kind):
+            raise ValueError("must not be true or false")
+        if isinstance(value, str) and "\0" in value:
+            raise ValueError("holds NUL, which is no text")
+        return value
 
 
 def _takes_bool(kind: Any) -> bool:
@@ -90,10 +97,8 @@ Layers = Annotated[
 ]
 
 
-class LoraSpec(BaseModel):
+class LoraSpec(Untrusted):
     """One LoRA: a safetensors file or folder, its strength and the expert it goes to."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     path: str = Field(description="safetensors file, or folder with one", min_length=1)
     weight: float = Field(1.0, description="strength", ge=-10, le=10)

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from server.problems import Problem
 from server.queue.retrying import passes
 from vidgen.errors import BadMedia, BadRequest, DoesNotFit, NotFound, Unsupported, VidgenError
+from vidgen.request_names import what_is_wrong
 
 log = logging.getLogger("vidgen.server")
 
@@ -101,8 +102,7 @@ def _of_parameters(error: RequestValidationError) -> Problem:
         name = ".".join(str(part) for part in item["loc"][1:])
         first = first or name.split(".")[0] or None
         shown = repr(item.get("input"))
-        text = item["msg"][:1].lower() + item["msg"][1:]
-        parts.append(f"{name}={shown[:60]}: {text}")
+        parts.append(f"{name}={shown[:60]}: {what_is_wrong(item)}")
     return Problem("invalid_request", "; ".join(parts) + ".", param=first)
 
 

@@ -10,19 +10,18 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from chaining.story import Story
 from server.problems import Problem
 from vidgen.errors import BadRequest
 from vidgen.request import aliases_of, fields
 from vidgen.request_names import SHORTHANDS, explain
+from vidgen.request_values import Untrusted
 
 
-class JobOptions(BaseModel):
+class JobOptions(Untrusted):
     """What a client can say of a job beside the video itself."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     webhook_url: str | None = Field(
         None, description="Where to post the end of this job.", max_length=2048, min_length=1
@@ -55,10 +54,8 @@ class JobOptions(BaseModel):
     )
 
 
-class Annotation(BaseModel):
+class Annotation(Untrusted):
     """What the library says of a job; a field that is left out stays."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     title: str | None = Field(None, description="Title; null removes it.", max_length=512)
     tags: tuple[str, ...] = Field((), description="All tags.", max_length=32)

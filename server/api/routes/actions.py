@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from server.api.answers import show
 from server.api.auth import Creator
@@ -15,6 +15,7 @@ from server.api.fields import Annotation, parse
 from server.api.services import ServicesOf, check_id
 from server.api.video import Video
 from server.problems import Problem
+from vidgen.request_values import Untrusted
 
 router = APIRouter(prefix="/v1/videos/{video_id}", tags=["actions"])
 BodyOf = Annotated[dict[str, Any], Depends(read_body)]
@@ -56,10 +57,8 @@ def retry(video_id: str, services: ServicesOf, caller: Creator) -> JSONResponse:
     return show(services, services.jobs.retry(check_id(video_id), caller.tenant))
 
 
-class Move(BaseModel):
+class Move(Untrusted):
     """Where a waiting job goes; one of the three."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     before: str | None = Field(None, description="Id of a waiting job of yours.")
     after: str | None = Field(None, description="Id of a waiting job of yours.")
@@ -83,10 +82,8 @@ def move(video_id: str, services: ServicesOf, caller: Creator, fields: BodyOf) -
     return show(services, jobs.move(job.id, before=before, after=after))
 
 
-class Hold(BaseModel):
+class Hold(Untrusted):
     """Why a job is held."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     reason: str = Field("held by its owner", min_length=1, max_length=200)
 

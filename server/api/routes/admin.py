@@ -4,7 +4,7 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from sqlalchemy import func, select
 
 from server.api.auth import Reader, needs
@@ -20,16 +20,15 @@ from server.queue.fleet import Worker, list_workers
 from server.queue.keys import Key, create_key, list_keys, revoke_key
 from server.queue.standing import standing_of
 from server.states import JobState
+from vidgen.request_values import Untrusted
 
 router = APIRouter(prefix="/v1", tags=["administration"])
 admin = APIRouter(prefix="/v1", tags=["administration"], dependencies=[Depends(needs("admin"))])
 BodyOf = Annotated[dict[str, Any], Depends(read_body)]
 
 
-class KeyCreate(BaseModel):
+class KeyCreate(Untrusted):
     """A key to be made."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     tenant: str = Field("default", pattern=r"^[A-Za-z0-9._-]{1,64}$", max_length=64)
     name: str = Field(min_length=1, max_length=256)
@@ -37,10 +36,8 @@ class KeyCreate(BaseModel):
     models: tuple[str, ...] | None = Field(None, max_length=100)
 
 
-class TenantUpdate(BaseModel):
+class TenantUpdate(Untrusted):
     """What changes of a tenant; null takes a bound away, and name and weight are never null."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field("", min_length=1, max_length=256)
     weight: float = Field(1.0, gt=0, le=1e6)

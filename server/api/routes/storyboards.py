@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from server.api.answers import page
 from server.api.asking import asking
@@ -20,15 +20,14 @@ from server.api.services import Services, ServicesOf, check_id
 from server.api.submit import IDEMPOTENCY_KEY, Origin, Ticket
 from server.problems import Problem
 from server.queue.job import Job
+from vidgen.request_values import Untrusted
 
 router = APIRouter(prefix="/v1/storyboards", tags=["storyboards"])
 BodyOf = Annotated[dict[str, Any], Depends(read_body)]
 
 
-class CardReroll(BaseModel):
+class CardReroll(Untrusted):
     """A card made anew; what is not given stays, but the seed, which is drawn."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     prompt: str | None = Field(None, min_length=1, max_length=8192)
     seconds: float | None = Field(None, gt=0, le=600)

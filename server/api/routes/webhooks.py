@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from server.api.answers import page
 from server.api.auth import Caller, Creator, Reader, needs
@@ -14,44 +14,37 @@ from server.api.fields import parse
 from server.api.services import Services, ServicesOf, check_id
 from server.webhooks.endpoints import Endpoint, Endpoints
 from server.webhooks.outbox import EVENT_TYPES
+from vidgen.request_values import Untrusted
 
 router = APIRouter(prefix="/v1", tags=["webhooks"])
 BodyOf = Annotated[dict[str, Any], Depends(read_body)]
 _SAID = errors(404, 413, 415, 422)
 
 
-class WebhookCreate(BaseModel):
+class WebhookCreate(Untrusted):
     """An endpoint to be added."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(min_length=1, max_length=256)
     url: str = Field(min_length=1, max_length=2048)
     event_types: tuple[str, ...] = Field(min_length=1, max_length=32)
 
 
-class WebhookUpdate(BaseModel):
+class WebhookUpdate(Untrusted):
     """What changes of an endpoint."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str | None = Field(None, min_length=1, max_length=256)
     url: str | None = Field(None, min_length=1, max_length=2048)
     event_types: tuple[str, ...] | None = Field(None, min_length=1, max_length=32)
 
 
-class WebhookRotate(BaseModel):
+class WebhookRotate(Untrusted):
     """How a secret is replaced."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     keep_old_secret_active_for_24_hours: bool = False
 
 
-class WebhookTest(BaseModel):
+class WebhookTest(Untrusted):
     """Which sample is sent."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     event_type: str = Field(max_length=64)
 
