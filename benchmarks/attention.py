@@ -35,7 +35,7 @@ from attention import (
 )
 from attention.layout import priorities
 from attention.patterns import Compensate
-from benchmarks.report import report, write_report
+from benchmarks.report import OUT, report, write_report
 
 GRIDS = {4096: Grid(4, 32, 32), 8192: Grid(8, 32, 32), 32_760: Grid(21, 30, 52)}
 SCALING = [Grid(frames, 32, 32) for frames in (1, 2, 4, 8, 16)] + [GRIDS[32_760]]
@@ -312,7 +312,7 @@ def main() -> None:
     command = f"python -m benchmarks.attention --pairs {options.pairs}"
     content = report(command + " --quick" * options.quick, **found)
     name = f"{content['date']}-attention-cpu.json"
-    out = options.out or Path(__file__).parent / "results" / name
+    out = options.out or OUT / name
     write_report(out, content)
     print(content["machine"])
     show(found)

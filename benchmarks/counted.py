@@ -2,7 +2,7 @@
 
 Run:  python -m benchmarks.counted
 It prints, for every family at two shapes, how far `vidgen.flops` and `vidgen.vae_flops` are from
-the counter, and writes results/2026-11-29-flops.json. Meta tensors have shapes and no data, so
+the counter, and writes out/flops.json. Meta tensors have shapes and no data, so
 models of 14 B weights are counted in seconds on any machine.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.report import report, write_report
+from benchmarks.report import OUT, report, write_report
 from vidgen import flops, vae_flops
 from vidgen.models import DEFAULT_MODEL, KNOWN, Model, resolve
 
@@ -207,7 +207,7 @@ def compare(model: Model) -> list[dict[str, Any]]:
 def main() -> None:
     """Print the largest error of every family and part, and write the records."""
     parser = argparse.ArgumentParser(description=__doc__)
-    default = Path(__file__).parent / "results" / "2026-11-29-flops.json"
+    default = OUT / "flops.json"
     parser.add_argument("--out", type=Path, default=default)
     args = parser.parse_args()
     torch.set_num_threads(1)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.report import report, write_report
+from benchmarks.report import OUT, report, write_report
 from chaining.drift.analysis import analyse
 from chaining.drift.arrays import Float
 from chaining.drift.bases import Synthetic, there_and_back
@@ -209,7 +209,7 @@ def main() -> None:
         f"--seeds {options.seeds}"
     )
     content = report(command, **found)
-    out = options.out or Path(__file__).parent / "results" / f"{content['date']}-drift-meter.json"
+    out = options.out or OUT / f"{content['date']}-drift-meter.json"
     write_report(out, content)
     for row in rows:
         mark = "ok  " if row["ok"] else "MISS"

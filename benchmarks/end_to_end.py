@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.intervals import mean_of
-from benchmarks.report import report, write_report
+from benchmarks.report import OUT, report, write_report
 from benchmarks.sparse_arms import denoise_flops, planned
 from benchmarks.train.export import load_t2v
 from benchmarks.train.stock import call_options
@@ -205,7 +205,7 @@ def main() -> None:
     )
     _say(found)
     name = f"{content['date']}-end-to-end-{dense.grid.tokens}.json"
-    out = args.out or Path(__file__).parent / "results" / name
+    out = args.out or OUT / name
     write_report(out, content)
     print(f"written: {out}")
 

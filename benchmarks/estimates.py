@@ -1,7 +1,7 @@
 """Published timings beside what `vidgen.estimate` predicts for the same setting.
 
 Run:  python -m benchmarks.estimates
-It prints the table and writes results/2026-11-29-estimates.json. The timings are other people's
+It prints the table and writes out/estimates.json. The timings are other people's
 claims, with their source. No constant is fitted to a row, but the device table was chosen with
 most of these points in sight: the error is an in-sample one.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from attention import Grid
-from benchmarks.report import report, write_report
+from benchmarks.report import OUT, report, write_report
 from vidgen import estimate
 from vidgen.device import DeviceProfile, named
 from vidgen.models import resolve
@@ -259,7 +259,7 @@ def table(records: list[dict[str, Any]]) -> str:
 def main() -> None:
     """Print the table and write the records."""
     parser = argparse.ArgumentParser(description=__doc__)
-    default = Path(__file__).parent / "results" / "2026-11-29-estimates.json"
+    default = OUT / "estimates.json"
     parser.add_argument("--out", type=Path, default=default)
     args = parser.parse_args()
     records = measure()

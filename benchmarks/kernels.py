@@ -200,11 +200,11 @@ def main() -> int:
 
 def write(out: Path | None, rows: list[dict[str, Any]]) -> None:
     """Write the results file."""
-    from benchmarks.report import report, write_report
+    from benchmarks.report import OUT, report, write_report
 
     command = " ".join(["python -m benchmarks.kernels", *sys.argv[1:]])
     content = report(command, triton=triton.__version__, source=source_hash(), rows=rows)
-    out = out or Path(__file__).parent / "results" / f"{content['date']}-kernels.json"
+    out = out or OUT / f"{content['date']}-kernels.json"
     write_report(out, content)
     print(f"\nwritten: {out}")
 

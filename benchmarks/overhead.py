@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.report import report, write_report
+from benchmarks.report import OUT, report, write_report
 from vidgen.device import named
 from vidgen.engine import Engine
 from vidgen.events import Event, Progress
@@ -142,7 +142,7 @@ def main() -> None:
     found = measure(options.pairs, options.steps)
     command = f"python -m benchmarks.overhead --pairs {options.pairs} --steps {options.steps}"
     content = report(command, **found)
-    out = options.out or Path(__file__).parent / "results" / f"{content['date']}-overhead.json"
+    out = options.out or OUT / f"{content['date']}-overhead.json"
     write_report(out, content)
     print(
         f"{found['tokens']} tokens, {found['forwards']} forwards, one thread, {content['machine']}"

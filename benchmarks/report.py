@@ -10,6 +10,8 @@ from typing import Any
 
 from vidgen.device import this_machine
 
+OUT = Path("out")  # where results go unless they are told; those that count are in results/
+
 
 def report(command: str, **content: Any) -> dict[str, Any]:
     """Return content under a head that says where it comes from."""

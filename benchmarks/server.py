@@ -3,7 +3,7 @@
     python -m benchmarks.server
 
 One machine, SQLite, over the loopback: 2,000 waiting jobs, a fake renderer that sleeps, and then a
-real worker that makes toyworld clips on the same cores. Writes a dated file in results/.
+real worker that makes toyworld clips on the same cores. Writes a dated file in out/.
 """
 
 import argparse
@@ -19,9 +19,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from benchmarks.fleet import Fleet, percentile
-from benchmarks.report import report, write_report
+from benchmarks.report import OUT, report, write_report
 
-RESULTS = Path(__file__).parent / "results"
 SETTINGS = {
     "max_queued": "100000",
     "tenant_max_queued": "100000",
@@ -38,15 +37,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser("python -m benchmarks.server", description=__doc__)
     parser.add_argument("--jobs", type=int, default=2000, help="that wait")
     parser.add_argument("--samples", type=int, default=300, help="of each latency")
-    parser.add_argument(
-        "--out", type=Path, help="JSON to write; a dated one in results/ if omitted"
-    )
+    parser.add_argument("--out", type=Path, help="JSON to write; a dated one in out/ if omitted")
     asked = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="vidgen-load-") as folder:
         figures = measure(Path(folder), asked.jobs, asked.samples)
     print(_table(figures))
     content = report("python -m benchmarks.server", **figures)
-    write_report(asked.out or RESULTS / f"{content['date']}-server.json", content)
+    write_report(asked.out or OUT / f"{content['date']}-server.json", content)
     return 0
 
 

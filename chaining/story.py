@@ -44,14 +44,19 @@ class Shot(Declared):
     prompt: Words = Field(description="What the shot shows.", min_length=1, max_length=8192)
     seconds: Duration = Field(description="Its length.", gt=0, le=600)
     seed: int | None = Field(
-        default=None, description="Seed of its first clip.", ge=0, le=2**63 - 1
+        default=None,
+        description="Seed of its first clip; its others' follow from it.",
+        ge=0,
+        le=2**63 - 1,
     )
     image: str | None = Field(default=None, description="Picture that it begins with.")
     last_image: str | None = Field(default=None, description="Picture that it ends on.")
     transition: Transition | None = Field(
-        default=None, description="How it follows the shot before."
+        default=None, description="How it follows the shot before; continue when omitted."
     )
-    strategy: StrategyName | None = Field(default=None, description="How its clips hand over.")
+    strategy: StrategyName | None = Field(
+        default=None, description="How its clips hand over; the story's way when omitted."
+    )
 
 
 class Story(Declared):

@@ -44,11 +44,6 @@ def studio_app(server_url: str, key: str | None, host: str = "127.0.0.1") -> Fas
     if not is_loopback(host):
         _check_keys(address, key, host)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-
-    @app.get("/", include_in_schema=False)
-    def home() -> RedirectResponse:
-        return RedirectResponse(f"{PATH}/")
-
     _mount(app, Elsewhere(address), key, only_here=is_loopback(host))
     return app
 
@@ -100,6 +95,11 @@ def _check_keys(address: str, key: str | None, host: str) -> None:
 
 def _mount(app: FastAPI, upstream: Upstream, key: str | None, *, only_here: bool) -> None:
     create = Create(upstream, key)
+
+    @app.get("/", include_in_schema=False)
+    def home() -> RedirectResponse:
+        return RedirectResponse(f"{PATH}/")
+
     gr.mount_gradio_app(
         app, make_blocks(create), path=PATH, theme=theme(), head=head(create, upstream.address),
         allowed_paths=[], ssr_mode=False, show_error=False, enable_monitoring=False,

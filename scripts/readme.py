@@ -7,8 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from chaining.controls import Controls, Handover
+from chaining.story import Shot, Story
 from scripts.results import (
     drift_steps_table,
     drift_table,
@@ -73,6 +76,25 @@ def fields_table() -> str:
     return table(("group", "field", "values", "default", "meaning", "also accepted"), rows)
 
 
+def parts_table(part: type[BaseModel]) -> Callable[[], str]:
+    """Return what makes the table of a story's part: one row for each key."""
+
+    def made() -> str:
+        schemas = part.model_json_schema()["properties"]
+        rows = (
+            (
+                f"`{name}`",
+                _values(schemas[name]),
+                _default(name, info),
+                info.description or "",
+            )
+            for name, info in part.model_fields.items()
+        )
+        return table(("key", "values", "default", "meaning"), rows)
+
+    return made
+
+
 def models_table() -> str:
     """One row for each model that can be asked for by name."""
     toy = (f"`{DEFAULT_MODEL}`", "bundled", "a toy world, the default", "Apache-2.0")
@@ -97,6 +119,12 @@ def _shown(default: Any) -> str:
 Sections = dict[str, Callable[[], str]]
 PAGES: dict[str, Sections] = {
     "README.md": {"fields": fields_table, "models": models_table},
+    "docs/storyboards.md": {
+        "story": parts_table(Story),
+        "shot": parts_table(Shot),
+        "handover": parts_table(Handover),
+        "controls": parts_table(Controls),
+    },
     "docs/operating.md": {"settings": settings_table},
     "docs/results.md": {
         "rendered-1296": made_of(rendered_table, "sparsity-rendered-1296"),
@@ -114,16 +142,23 @@ PAGES: dict[str, Sections] = {
 def _values(schema: dict[str, Any]) -> str:
     """Say in a few words what a field takes: its choices, or its type and bounds."""
     options = [item for item in schema.get("anyOf", [schema]) if item.get("type") != "null"]
+    if len(options) > 1 and all("const" in item or "type" in item for item in options):
+        return " or ".join(_values(item) for item in options)
     shape = options[0]
+    if "$ref" in shape:
+        return "keys, below"
     if "const" in shape:
         return f"`{shape['const']}`"
     if "enum" in shape:
         return " ".join(f"`{value}`" for value in shape["enum"])
-    kind = {"integer": "whole number", "string": "text", "boolean": "yes or no"}.get(
-        shape.get("type", "number"), shape.get("type", "number")
-    )
+    kind = {
+        "integer": "whole number",
+        "string": "text",
+        "boolean": "yes or no",
+        "object": "fields",
+    }.get(shape.get("type", "number"), shape.get("type", "number"))
     if kind == "array":
-        return f"up to {shape['maxItems']}"
+        return f"up to {shape['maxItems']}" if "maxItems" in shape else "a list"
     return f"{kind}{_bounds(shape) if kind != 'text' else ''}"
 
 
@@ -141,6 +176,8 @@ def _bounds(shape: dict[str, Any]) -> str:
 def _default(name: str, info: FieldInfo) -> str:
     if info.is_required():
         return "required"
+    if isinstance(info.default, BaseModel) or info.default_factory is not None:
+        return ""
     if info.default is None:
         return "the model's" if name in {item.name for item in dataclasses.fields(Recipe)} else ""
     if info.default == ():

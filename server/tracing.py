@@ -16,6 +16,7 @@ from server.problems import Problem
 from server.queue.job import Job
 from server.settings import ServerSettings
 from vidgen.errors import Unsupported
+from vidgen.extras import how_to_install
 
 _tracer = trace.get_tracer("vidgen.server")
 _TRACES = TraceContextTextMapPropagator()
@@ -39,7 +40,7 @@ def set_up_tracing(settings: ServerSettings, service: str) -> None:
     except ImportError as error:
         raise Unsupported(
             "tracing=otlp needs OpenTelemetry's SDK and its OTLP exporter over HTTP; install them "
-            "with `pip install 'vidgen[otel]'`, or set tracing=off."
+            f"with {how_to_install('otel')}, or set tracing=off."
         ) from error
 
     named = Resource.create({"service.name": service}).merge(OTELResourceDetector().detect())

@@ -46,7 +46,7 @@ def test_the_commands_run_as_they_are_written(kind: str, text: str, tmp_path: Pa
 
 
 def test_there_are_commands_to_run() -> None:
-    assert [kind for kind, _ in RUNNABLE].count("python") == 1
+    assert [kind for kind, _ in RUNNABLE].count("python") == 2
     assert len(RUNNABLE) >= 3
 
 

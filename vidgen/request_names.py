@@ -64,7 +64,7 @@ def _expanded(data: Mapping[str, Any]) -> dict[str, Any]:
             raise ValueError(f"target_shape={_shown(value)} is not [height, width]")
         return {**out, "height": value[0], "width": value[1]}
     aspect = out.pop("aspect", out.pop("aspect_ratio", None))
-    return {**out, **_at_resolution("16:9" if aspect is None else aspect, value)}
+    return {**out, **at_resolution("16:9" if aspect is None else aspect, value)}
 
 
 def ratio_of(aspect: Any) -> Fraction:
@@ -78,8 +78,11 @@ def ratio_of(aspect: Any) -> Fraction:
     return Fraction(int(match[1]), int(match[2]))
 
 
-def _at_resolution(aspect: Any, resolution: Any) -> dict[str, int]:
-    """Return width and height of an aspect ratio at a named resolution (its shorter side)."""
+def at_resolution(aspect: Any, resolution: Any) -> dict[str, int]:
+    """Return width and height of an aspect ratio at a named resolution (its shorter side).
+
+    Raises  ValueError
+    """
     if str(resolution) not in RESOLUTIONS:
         raise ValueError(f"resolution={_shown(resolution)} is not one of {', '.join(RESOLUTIONS)}")
     ratio, short = ratio_of(aspect), RESOLUTIONS[str(resolution)]

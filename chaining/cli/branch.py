@@ -10,6 +10,7 @@ from chaining.cli.telling import Teller, schedule_data, schedule_text, tell_sche
 from chaining.cli.work import Place, Work, check_start, run, schedule_of
 from chaining.engine_maker import EngineMaker, first_plan
 from chaining.held import Held
+from chaining.seeds import with_seed
 from chaining.story import Story, parse_story
 from vidgen.errors import BadRequest
 from vidgen.events import CancelToken
@@ -27,6 +28,8 @@ def branch_story(held: Held, new: Story, asked: Asked) -> Story:
     strategy = asked.parts.get("strategy")
     if strategy is not None:
         shots = [{"strategy": strategy, **shot} for shot in shots]
+    if new.seed is not None:
+        shots = with_seed(shots, new.seed)
     values = asked.settings.values
     flags = {name: item.value for name, item in values.items() if item.origin == "flag"}
     plain = {"prompt": "a shot", "seconds": 1}

@@ -40,8 +40,10 @@ from chaining.cli.work import (
     run,
     schedule_of,
     seed_held,
+    with_report,
 )
 from chaining.engine_maker import EngineMaker, first_plan
+from chaining.manifest import read_manifest
 from chaining.story import Story
 from vidgen.cli.naming import DEFAULT_TEMPLATE, check_template, clip_paths
 from vidgen.cli.options import Common, CommonOf, Running, RunningOf, flowing
@@ -51,6 +53,11 @@ from vidgen.errors import BadRequest
 from vidgen.events import CancelToken
 from vidgen.media import PROFILES
 from vidgen.plan import Plan
+
+_SAME_AGAIN = (
+    "nothing differs from the chain as it began, so the same clips come again; change something "
+    "that they depend on, e.g. the seed of a shot in --storyboard"
+)
 
 
 @flowing
@@ -111,7 +118,10 @@ def chain(
         check_report(report)
     reporter, home = Reporter(common), home_of(common)
     device = find_device(asked.settings, home, only_planning=dry_run)
-    work = _decided(story, first_plan(story, device.profile), out, folder, asked, resume=resume)
+    work = with_report(
+        _decided(story, first_plan(story, device.profile), out, folder, asked, resume=resume),
+        report,
+    )
     check_chain_output(work)
     if dry_run:
         _answer(reporter, work)
@@ -119,6 +129,8 @@ def chain(
     check_start(work, resume=resume)
     if device.note:
         reporter.warn(device.note)
+    if from_clip is not None and work.story == read_manifest(work.folder).parsed_story():
+        reporter.warn(_SAME_AGAIN)
     tell_schedule(reporter, work.schedule, work.cost, work.first)
     tell_advice(reporter, before_run(work.story, work.schedule))
 

@@ -38,7 +38,11 @@ from vidgen.media.disk import check_folder
 
 drift = App(name="drift", help="Measure how a chain of clips drifts; inject drift; self-test.")
 _VIDEO = Parameter(help="Any video file; a lossless master reads truest.")
-_HTML = Parameter(help="Write the report as one page that stands alone.", show_default=False)
+_HTML = Parameter(
+    name=["--html", "--report"],
+    help="Write the report as one page that stands alone.",
+    show_default=False,
+)
 _PNG = Parameter(help="Write plots and a contact sheet into this folder.", show_default=False)
 _STRICT = Parameter(help="Exit code 10 for a warning too.", show_default=False, negative=())
 _BASELINE = Parameter(

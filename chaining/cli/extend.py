@@ -1,6 +1,7 @@
 """`vidgen extend`: go on with a video that exists."""
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -30,7 +31,7 @@ from chaining.cli.story_options import (
     StoryFlagsOf,
 )
 from chaining.cli.telling import Teller, result_data, result_text, tell_stopped
-from chaining.cli.work import Place, check_start, exit_code, folder_beside, run
+from chaining.cli.work import Place, check_start, exit_code, folder_beside, run, with_report
 from chaining.engine_maker import EngineMaker
 from chaining.extend import Continuing, Extended, Original, extended_recipe, open_original
 from chaining.extend_write import write_extended
@@ -48,6 +49,7 @@ from vidgen.events import CancelToken
 @flowing
 def extend(
     file: Annotated[Path, Parameter(help="The video to go on with.")],
+    prompt: Annotated[str | None, Parameter(help="What a new part of one shot shows.")] = None,
     /,
     *,
     from_frame: Annotated[
@@ -92,7 +94,7 @@ def extend(
 ) -> int:
     """Go on with a video: the old part and the new one in one file, at the old one's size and rate.
 
-    The new part is told by --prompt and --seconds, by shots, or by a storyboard. Its first clip
+    The new part is told by a prompt and --seconds, by shots, or by a storyboard. Its first clip
     continues the video's last frame, or the one that --from-frame or --from names, as --strategy
     says: last_frame hands one frame over, overlap several, which say where things move. Frames go
     to the model at its own size and new ones come back at the file's. The old part is encoded once
@@ -108,7 +110,7 @@ def extend(
 
     With --server URL, or VIDGEN_SERVER, a server makes it: vidgen extend --server URL --help.
     """
-    asked = gather(None, flags, told, running, common)
+    asked = gather(prompt, flags, told, running, common)
     refuse_set(asked)
     original = open_original(file, from_frame, None if from_time is None else _seconds(from_time))
     if report is not None:
@@ -142,6 +144,7 @@ def _in_its_chain(
 ) -> int:
     """Go on in the folder of the chain that made the file; return the exit code."""
     work, from_clip = decide_branch(held, story, output, place)
+    work = with_report(work, report)
     check_chain_output(work)
     if dry_run:
         answer_branch(work, from_clip, place)
@@ -153,6 +156,7 @@ def _from_the_file(
     extension: Extension, place: Place, report: Path | None, *, resume: bool, remake: bool
 ) -> int:
     """Make a chain whose first clip is the file's end; return the exit code."""
+    extension = replace(extension, work=with_report(extension.work, report))
     work, reporter = extension.work, place.reporter
     check_start(work, resume=resume)
     if place.device.note:

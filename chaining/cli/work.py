@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from chaining.capabilities import capabilities_of
@@ -58,6 +58,13 @@ class Place:
     home: Home
     reporter: Reporter
     offline: bool
+
+
+def with_report(work: Work, report: Path | None) -> Work:
+    """Return a copy whose going on writes the report too."""
+    if report is None:
+        return work
+    return replace(work, again=(*work.again, "--report", str(report)))
 
 
 def folder_beside(output: Path) -> Path:
@@ -121,16 +128,24 @@ def run(work: Work, place: Place, go: Go) -> Result:
         cancel.check("before the first clip")
         maker = EngineMaker(work.story, place.device.profile, engine)
         before = _written_at(work.output)
+        chosen = _chosen(work.folder)
         try:
             return go(maker, Teller(reporter, work.schedule.fps, work.given), cancel)
         except VidgenError as error:
-            error.message = f"{error.message} {_what_is_kept(work, error, before)}".rstrip()
+            refused = isinstance(error, BadRequest) and _chosen(work.folder) == chosen
+            if not refused:  # what was refused is not to be gone on with
+                error.message = f"{error.message} {_what_is_kept(work, error, before)}".rstrip()
             raise
         except Exception as error:
             kept = _what_is_kept(work, error, before)
             if kept:
                 reporter.warn(kept, "kept")
             raise
+
+
+def _chosen(folder: Path) -> dict[str, str]:
+    """Return the takes that count in a chain's folder; none where there is no chain."""
+    return read_manifest(folder).chosen if (folder / NAME).is_file() else {}
 
 
 def _written_at(path: Path) -> int | None:

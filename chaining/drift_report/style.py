@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from vidgen.errors import Unsupported
+from vidgen.extras import how_to_install
 
 # Plots are drawn in these; in the page each becomes the CSS variable of its name.
 INK: Final = "#1c1c21"
@@ -57,8 +58,8 @@ def require_matplotlib() -> None:
         import matplotlib.figure  # noqa: F401 - asked for, not used
     except ImportError:
         raise Unsupported(
-            "The drift report needs matplotlib, which is not installed; install the extra "
-            "`metrics`, or leave --html and --png out."
+            f"The drift report needs matplotlib; install it with {how_to_install('metrics')}, or "
+            "ask for no report."
         ) from None
 
 

@@ -10,6 +10,7 @@ from server.cli.options import KEY_VARIABLE, URL_VARIABLE, Remote, RemoteOf
 from vidgen.cli.options import Common, CommonOf, flowing
 from vidgen.cli.report import Reporter
 from vidgen.errors import Unsupported
+from vidgen.extras import how_to_install
 
 DEFAULT_SERVER = "http://127.0.0.1:8000"
 
@@ -45,4 +46,4 @@ def need_gradio() -> None:
     from importlib.util import find_spec
 
     if find_spec("gradio") is None:
-        raise Unsupported("vidgen ui needs gradio; install it with `pip install 'vidgen[demo]'`.")
+        raise Unsupported(f"vidgen ui needs gradio; install it with {how_to_install('demo')}.")

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from chaining.schedule import Schedule
+from chaining.seeds import with_seed
 from chaining.story import Shot
 from server.api.auth import Caller
 from server.api.errors import problem_of
@@ -150,7 +151,8 @@ def _chain_on(
 ) -> Planned:
     """Plan a chain of ours with further shots, sharing all its clips."""
     old = payload_of(job)["story"]
-    first, *others = new["shots"]
+    added = new["shots"] if new.get("seed") is None else with_seed(new["shots"], new["seed"])
+    first, *others = added
     if first.get("transition") not in (None, "continue"):
         raise Problem(
             "unprocessable", "The first shot continues the video; leave its transition out.",

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from chaining.files import Busy
+from server.cli.options import KEY_VARIABLE
 from server.settings import masked
 from vidgen.errors import BadRequest, DoesNotFit, NotFound, VidgenError
 
@@ -211,6 +212,8 @@ def _refusal(error: urllib.error.HTTPError) -> VidgenError:
     except (ValueError, KeyError, TypeError, OSError):
         said = {"code": "failed", "message": f"The server answered {error.code}."}
     code, message = str(said.get("code", "failed")), str(said.get("message", error.code))
+    if code == "unauthorized":
+        message += f" Give the key as --key or {KEY_VARIABLE}."
     usual = NotFound if error.code == 404 else BadRequest if error.code < 500 else VidgenError
     return _CLASSES.get(code, usual)(message, code=code, field=said.get("param"))
 

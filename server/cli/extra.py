@@ -3,6 +3,7 @@
 from importlib.util import find_spec
 
 from vidgen.errors import Unsupported
+from vidgen.extras import how_to_install
 
 _NEEDED = ("sqlalchemy", "fastapi", "dbos", "obstore")
 
@@ -10,7 +11,7 @@ _NEEDED = ("sqlalchemy", "fastapi", "dbos", "obstore")
 def need_studio() -> None:
     """Raise Unsupported where what the studio needs is not installed."""
     if find_spec("gradio") is None:
-        raise Unsupported("The studio needs gradio; install it with `pip install 'vidgen[demo]'`.")
+        raise Unsupported(f"The studio needs gradio; install it with {how_to_install('demo')}.")
 
 
 def need_extra(command: str) -> None:
@@ -19,5 +20,5 @@ def need_extra(command: str) -> None:
     if missing:
         raise Unsupported(
             f"vidgen {command} needs {', '.join(missing)}; install them with "
-            "`pip install 'vidgen[server]'`."
+            f"{how_to_install('server')}."
         )

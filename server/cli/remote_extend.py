@@ -32,6 +32,7 @@ def extend(
     file: Annotated[
         str, Parameter(help="The video to go on with: a file, or a job of the server (video_..).")
     ],
+    prompt: Annotated[str | None, Parameter(help="What a new part of one shot shows.")] = None,
     /,
     *,
     out: Annotated[
@@ -46,11 +47,11 @@ def extend(
 ) -> None:
     """Have a server go on with a video: the old part and the new one come in one file.
 
-    The new part is told by --prompt and --seconds, by shots, or by a storyboard, and continues the
+    The new part is told by a prompt and --seconds, by shots, or by a storyboard, and continues the
     video's last frame. A job that is named goes on from the clips that the server has of it. Ctrl-C
     cancels the job; a second one leaves it and says how to come back.
     """
-    asked = gather(None, flags, told, Running(), common)
+    asked = gather(prompt, flags, told, Running(), common)
     story = story_asked(asked, shots, out)
     request = remote_request({**story.request, "prompt": story.shots[0].prompt}, out)
     refuse_local(story.request)

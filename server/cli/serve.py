@@ -28,6 +28,10 @@ class Serving:
     devices: tuple[str, ...]
 
 
+_KEYS = "asked for; vidgen keys create makes another one, vidgen keys ls lists them"
+_NO_KEYS = "vidgen keys create makes one; while there is none, this machine alone may ask"
+
+
 @flowing
 def serve(
     *,
@@ -121,6 +125,7 @@ def threads_for(devices: tuple[str, ...]) -> dict[str, str]:
 def _tell(serving: Serving, address: str, reporter: Reporter, *, ui: bool) -> None:
     """Say where it is and what to do next."""
     settings = serving.settings
+    keyed = _has_keys(settings)
     reporter.emit(
         "listening",
         url=address,
@@ -138,11 +143,26 @@ def _tell(serving: Serving, address: str, reporter: Reporter, *, ui: bool) -> No
                 ("database", shown_value(settings.database)),
                 ("results", shown_value(settings.store)),
                 ("work", settings.work),
-                ("API keys", "vidgen keys create; while there is none, this machine alone may ask"),
-                ("to try", f'vidgen generate "a big red ball moves left" --server {address}'),
+                ("API keys", _KEYS if keyed else _NO_KEYS),
+                (
+                    "to try",
+                    f"{'VIDGEN_API_KEY=.. ' if keyed else ''}vidgen generate "
+                    f'"a big red ball moves left" --server {address}',
+                ),
             ]
         )
     )
+
+
+def _has_keys(settings: ServerSettings) -> bool:
+    from server.cli.places import open_existing
+    from server.queue.keys import list_keys
+
+    db = open_existing(settings)
+    try:
+        return any(key.revoked_at is None for key in list_keys(db))
+    finally:
+        db.close()
 
 
 def _show(serving: Serving, reporter: Reporter) -> None:

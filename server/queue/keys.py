@@ -72,7 +72,8 @@ def create_key(
     }
     with db.write() as connection:
         connection.execute(insert(api_keys).values(row))
-    return find_key(db, plain, clock), plain
+        made = connection.execute(_BY_HASH, {"its_hash": row["hash"]}).one()
+    return _key(made), plain
 
 
 def find_key(db: Database, plain: str, clock: Callable[[], float] = time.time) -> Key:

@@ -298,6 +298,19 @@ def test_a_chain_goes_on_in_float_as_if_made_at_once(run: Any, tiny: str) -> Non
     assert ran.last["takes"] == ["000-0", "001-1", "002-1", "003-0"]
     frames = frames_of("c.mkv")
     assert len(frames) == 49
+    no = run(
+        "extend", "a.mkv", "more of it", "--seconds", 1, "--guidance-scale", 2, "--out", "d.mkv"
+    )
+    assert "The chain began otherwise" in no.err
+    assert "go on with" not in no.err
+    seeds = []
+    for seed in ([], ["--seed=3"], ["--seed=4"]):
+        dry = run(
+            "extend", "a.mkv", "more of it", "--seconds", 1, *seed, "--dry-run", "--json"
+        ).last
+        seeds.append([clip["seed"] for clip in dry["clips"]][-1])
+    assert seeds[1:] == [3, 4]
+    assert seeds[0] not in seeds[1:]
     ran = run("extend", "a.mkv", *shots[2:], "--out", "b.mkv", "--resume")
     assert ran.code == 2
     told = "resume with `vidgen chain --resume --folder a.chain --out b.mkv`"

@@ -40,6 +40,12 @@ def test_sizes_are_legal_and_counted(run: Any, tiny: str) -> None:
         width, height = map(int, row["made"].split("x"))
         assert width % 32 == height % 32 == 0
     assert "854" not in run("models", "sizes", tiny).out
+    rows = run("models", "sizes", "wan2.1-t2v-1.3b", "--json").last["sizes"]
+    (wide,) = (row for row in rows if row["asked"] == "480p 16:9")
+    asked = ("--resolution=480p", "--aspect=16:9", "--dry-run", "--json")
+    made = run("generate", "a cat", "--model=wan2.1-t2v-1.3b", *asked).last["plan"]
+    assert wide["file"] == "854x480"
+    assert wide["made"] == f"{made['width']}x{made['height']}"
 
 
 def test_pull_refuses_what_is_here_already_and_respects_offline(run: Any, tiny: str) -> None:

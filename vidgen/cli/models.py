@@ -12,12 +12,12 @@ from vidgen.errors import BadRequest, NotFound, Unsupported
 from vidgen.families import TASK_WORDS, Family
 from vidgen.hub import cached_folder, fetch
 from vidgen.models import DEFAULT_MODEL, KNOWN, TOYWORLD_FOLDER, Model, refuse_pickles, resolve
-from vidgen.request_names import RESOLUTIONS
+from vidgen.request_names import RESOLUTIONS, at_resolution
 from vidgen.sizing import legal_size, token_grid
 from vidgen.weights_file import safetensors_header
 
 models = App(name="models", help="List, check and fetch models; legal sizes.")
-_ASPECTS = ((16, 9), (4, 3), (1, 1), (9, 16))
+_ASPECTS = ("16:9", "4:3", "1:1", "9:16")
 _MODEL = Parameter(help="A known name, a local folder or a hub id.")
 
 
@@ -145,12 +145,11 @@ def sizes(
     family, recipe = row.family, row.family.recipe
     across, down = family.size_multiple
     rows = [_size_row(row, recipe.width, recipe.height, "default")]
-    for name, side in RESOLUTIONS.items():
-        for wide, high in _ASPECTS:
-            width, height = (side * wide // high, side) if wide >= high else (
-                side, side * high // wide)  # fmt: skip
+    for name in RESOLUTIONS:
+        for aspect in _ASPECTS:
+            width, height = at_resolution(aspect, name).values()
             if width * height <= 2 * recipe.max_pixels_seen:
-                rows.append(_size_row(row, width, height, f"{name} {wide}:{high}"))
+                rows.append(_size_row(row, width, height, f"{name} {aspect}"))
     data = {
         "model": row.name,
         "width_multiple": across,

@@ -194,7 +194,7 @@ def _known_formats() -> list[str]:
 
 
 def _friendly_formats() -> str:
-    return "PNG, JPEG, WebP, AVIF, GIF, TIFF, BMP, JPEG 2000, or HEIC with the extra vidgen[heif]"
+    return "PNG, JPEG, WebP, AVIF, GIF, TIFF, BMP, JPEG 2000, or HEIC with the extra heif"
 
 
 def _first_line(error: Exception) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from vidgen.adjustment import Adjustment
 from vidgen.errors import BadMedia
+from vidgen.extras import how_to_install
 from vidgen.media.image import Decoded, check_pixels, note
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def read_heif(name: str, data: bytes, max_pixels: int) -> tuple[Decoded, int]:
         import pillow_heif
     except ImportError as error:
         raise BadMedia(
-            f"{name} is a HEIC picture, which needs the extra: pip install 'vidgen[heif]'."
+            f"{name} is a HEIC picture; install what reads it with {how_to_install('heif')}."
         ) from error
     from vidgen.media.image_modes import to_float
 

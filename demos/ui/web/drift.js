@@ -12,7 +12,7 @@ export function driftStrip(drift, limits, seek) {
   return h("section", { class: "vg-card vg-drift", "aria-label": "Drift" },
     h("div", { class: "vg-row" }, h("h2", {}, "Drift"), h("span", { class: `vg-badge vg-verdict-${verdict.overall}` }, verdict.overall),
       Object.entries(verdict.by_group).map(([name, found]) => h("span", { class: `vg-badge vg-verdict-${found}` }, `${name}: ${found}`))),
-    h("p", { class: "vg-quiet" }, "Each clip against the first one of its run. Between the dashed lines the change per clip is good, outside the dotted ones it is bad."),
+    h("p", { class: "vg-quiet" }, "Each clip against the first one of its run. Between the dashed lines the change per clip is good, outside the dotted ones it is bad; judged is the change over all clips with its interval, not one clip."),
     h("div", { class: "vg-plots" }, SIGNALS.map(([name, title]) => signal(drift, limits[name], name, title))),
     seams(drift, seek),
     verdict.reasons.length ? h("details", {}, h("summary", {}, "Why"), h("ul", { class: "vg-notes" }, verdict.reasons.map((text) => h("li", {}, text)))) : null);

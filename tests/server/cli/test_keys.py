@@ -15,6 +15,7 @@ def test_a_key_is_made_shown_once_and_ended(run: Any, tmp_path: Path) -> None:
     words = ["--name", "laptop", "--tenant", "studio", "--scopes", "create,read",
              "--models", "toyworld"]  # fmt: skip
     made = run("keys", "create", *words, "--json").last
+    assert "never" in run("keys", "ls").out
     db = open_existing(ServerSettings().with_home(tmp_path / "home"))
     known = find_key(db, made["key"])
     assert (known.tenant, known.scopes, known.models) == ("studio", ("create", "read"),
