@@ -126,15 +126,27 @@ def worker_rows(found: list[dict[str, Any]]) -> Rows:
     return head, rows
 
 
+def _clock(moment: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(moment))
+
+
+def _value(name: str, value: str | float) -> str:
+    if isinstance(value, str):
+        return value
+    if name.endswith("_at"):
+        return _clock(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
 def event_text(kind: str, data: dict[str, Any]) -> str:
     """Return an event as a line."""
-    at = time.strftime("%H:%M:%S", time.localtime(data["ts"]))
+    at = _clock(data["ts"])
     shown = {
         name: value
         for name, value in data.items()
         if name not in ("id", "seq", "ts", "status") and isinstance(value, str | int | float)
     }
-    words = " ".join(f"{name}={value}" for name, value in shown.items())
+    words = " ".join(f"{name}={_value(name, value)}" for name, value in shown.items())
     error = data.get("error")
     told = f"  {error['code']}: {error['message']}" if isinstance(error, dict) else ""
     return f"{at}  {data['id']}  {kind}  {words}{told}"

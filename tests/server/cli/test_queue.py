@@ -1,5 +1,6 @@
 """`vidgen queue` on this machine's database, and on a server."""
 
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from PIL import Image
 
 from benchmarks.fleet import Fleet
 from server.cli.places import open_or_make
+from server.cli.queue_text import event_text
 from server.database import Database
 from server.queue import events, tenants
 from server.queue import fleet as workers
@@ -162,3 +164,10 @@ def test_a_job_of_a_server_is_followed_and_fetched(run: Any, fleet: Fleet, tmp_p
     zip_ = tmp_path / "no.zip"
     zip_.write_text("no archive")
     assert run("queue", "import", "no.zip", *there).code == 2
+
+
+def test_an_event_is_told_in_a_person_s_numbers() -> None:
+    moment = time.mktime((2026, 11, 30, 9, 8, 7, 0, 0, -1))
+    data = {"id": "video_a", "ts": moment, "seq": 4, "eta_at": moment + 1.25, "share": 0.123456789}
+    line = event_text("job.step", {**data, "step": 3, "phase": "denoise"})
+    assert line == "09:08:07  video_a  job.step  eta_at=09:08:08 share=0.1235 step=3 phase=denoise"
