@@ -6,9 +6,10 @@ file; help texts and the operator's table are made from here.
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+from urllib.parse import urlsplit
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from vidgen.request_values import Untrusted
 
@@ -16,6 +17,18 @@ from vidgen.request_values import Untrusted
 def setting(default: Any, text: str, **bounds: Any) -> Any:
     """Declare one setting with its help text."""
     return Field(default, description=text, **bounds)
+
+
+def _check_url(text: str, *, path: bool) -> None:
+    """Raise ValueError unless a text is an http URL: of a place, or with path=False an origin."""
+    kind = "http(s)://host[:port]" + "[/path]" * path
+    try:
+        parts = urlsplit(text)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good or parts.username or parts.query or parts.fragment or (parts.path and not path):
+        raise ValueError(f"must be {kind}")
 
 
 class ServerSettings(Untrusted):
@@ -123,6 +136,30 @@ class ServerSettings(Untrusted):
         "say; needs the extra otel.",
         pattern=r"^(off|otlp)$",
     )
+
+    @field_validator("public_url")
+    @classmethod
+    def _reachable(cls, value: str) -> str:
+        if value:
+            _check_url(value, path=True)
+        return value
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in value:
+            if origin != "*":  # refused with its reason where the server starts
+                _check_url(origin, path=False)
+        return value
+
+    @model_validator(mode="after")
+    def _alive(self) -> Self:
+        if self.lease_seconds < 2 * self.heartbeat_seconds:
+            raise ValueError(
+                f"lease_seconds={self.lease_seconds:g} must be at least twice heartbeat_seconds="
+                f"{self.heartbeat_seconds:g}, or the jobs of healthy workers are given away"
+            )
+        return self
 
     def with_home(self, home: Path) -> "ServerSettings":
         """Return a copy in which every place is named."""

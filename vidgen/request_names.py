@@ -96,6 +96,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+_MOST_TOLD = 4  # faults of one request
 # By pydantic's type of an error; it fills in the bounds.
 _PHRASES = {
     "greater_than": "must be more than {gt}",
@@ -138,9 +139,10 @@ def _written(bound: Any) -> Any:
 
 def explain(error: ValidationError) -> BadRequest:
     """Turn pydantic's error into one sentence of ours."""
-    parts = []
+    parts: list[str] = []
     first: str | None = None
-    for item in error.errors():
+    found = error.errors()
+    for item in found[:_MOST_TOLD]:
         where = ".".join(str(part) for part in item["loc"] if isinstance(part, str | int))
         text = what_is_wrong(item)
         first = first or where.split(".")[0] or None
@@ -150,4 +152,6 @@ def explain(error: ValidationError) -> BadRequest:
             parts.append(f"{where} is missing")
         else:
             parts.append(f"{where}={_shown(item['input'])}: {text}")
+    if len(found) > _MOST_TOLD:
+        parts.append(f"and {len(found) - _MOST_TOLD} more")
     return BadRequest("; ".join(parts) + ".", field=first)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import anyio.to_thread
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from server.api.auth import OPEN_TENANT, check_open
@@ -16,6 +16,7 @@ from server.api.docs import add_document
 from server.api.errors import add_handlers
 from server.api.guard import Guard
 from server.api.planning import Planner
+from server.api.query import check_query
 from server.api.refusals import Refusals
 from server.api.routes import (
     actions,
@@ -84,15 +85,18 @@ def create_app(
         telemetry={"exclude": lambda _scope: True, "auto_configure": False},
     )
     app.state.services = services
-    for part in (health, derived, videos, actions, content, events, storyboards, models, uploads,
-                 usage, webhooks, admin):  # fmt: skip
-        app.include_router(part.router)
-    app.include_router(admin.admin)
+    app.include_router(health.router)
+    for router in (*(part.router for part in _PARTS), admin.admin):
+        app.include_router(router, dependencies=[Depends(check_query)])
     add_handlers(app)
     add_document(app, (*actions.BODIES, *webhooks.BODIES, *admin.BODIES, *storyboards.BODIES))
     _add_cors(app, settings.cors_origins)
     app.add_middleware(Guard, settings=settings, counters=services.counters)
     return app
+
+
+_PARTS = (derived, videos, actions, content, events, storyboards, models, uploads, usage, webhooks,
+          admin)  # fmt: skip
 
 
 def _services(settings: ServerSettings, home: Path, database: Database, store: Store) -> Services:

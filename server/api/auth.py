@@ -11,7 +11,7 @@ from fastapi import Depends, Request
 from server.api.services import Services, services_of
 from server.database import Database
 from server.problems import Problem
-from server.queue.keys import any_key, find_key
+from server.queue.keys import any_key, asks_for_keys, find_key, is_live
 from server.settings import ServerSettings
 from vidgen.errors import BadRequest
 
@@ -82,7 +82,7 @@ def caller_of(request: Request) -> Caller:
     """
     services = services_of(request)
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    known = any_key(services.database)
+    known = asks_for_keys(services.database)
     if not known and services.settings.open_without_keys and is_only_here(services.settings):
         _refuse_pages(request, services)
         return Caller(OPEN_TENANT, None, frozenset({"create", "read", "admin"}), None)
@@ -90,6 +90,13 @@ def caller_of(request: Request) -> Caller:
         raise Problem("unauthorized", "Send an API key as `Authorization: Bearer sk-vidgen-..`.")
     key = find_key(services.database, token.strip())
     return Caller(key.tenant, key.id, frozenset(key.scopes), key.models)
+
+
+def may_still(database: Database, caller: Caller) -> bool:
+    """Whether whoever began a stream may go on: their key was not revoked, and none is new."""
+    if caller.key_id is None:
+        return not asks_for_keys(database)
+    return is_live(database, caller.key_id)
 
 
 def _refuse_pages(request: Request, services: Services) -> None:

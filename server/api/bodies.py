@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from server.problems import Problem
 
@@ -35,7 +35,7 @@ async def read_body(request: Request) -> dict[str, Any]:
         fields = await run_in_threadpool(_read_json, await _whole(request))
     elif kind in (MULTIPART, FORM):
         fields = await _read_form(request)
-    elif not kind and not await request.body():
+    elif not kind and not await _whole(request):
         fields = {}
     else:
         raise Problem(
@@ -50,22 +50,31 @@ async def read_body(request: Request) -> dict[str, Any]:
 async def _whole(request: Request) -> bytes:
     parts: list[bytes] = []
     room = TEXT_MIB * 2**20
-    async for part in request.stream():
-        room -= len(part)
-        if room < 0:
-            raise Problem(
-                "input_too_large",
-                f"A JSON body may have {TEXT_MIB} MiB; send files as {MULTIPART} or upload them.",
-            )
-        parts.append(part)
+    try:
+        async for part in request.stream():
+            room -= len(part)
+            if room < 0:
+                raise Problem(
+                    "input_too_large",
+                    f"A JSON body may have {TEXT_MIB} MiB; send files as {MULTIPART} or upload "
+                    "them.",
+                )
+            parts.append(part)
+    except ClientDisconnect:
+        raise _cut_off() from None
     return b"".join(parts)
+
+
+def _cut_off() -> Problem:
+    """Return what a log and the counters say of a body that broke off; nobody hears it."""
+    return Problem("invalid_request", "The body broke off before its end.")
 
 
 def _read_json(body: bytes) -> dict[str, Any]:
     if not body.strip():
         return {}
     try:
-        data = json.loads(body, parse_constant=_refuse_constant)
+        data = json.loads(body, parse_constant=_refuse_constant, object_pairs_hook=_once)
     except RecursionError:
         raise Problem("invalid_request", "The body is nested too deeply.") from None
     except ValueError as error:
@@ -77,6 +86,15 @@ def _read_json(body: bytes) -> dict[str, Any]:
     return data
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        twice = next(name for number, (name, _) in enumerate(pairs)
+                     if any(name == other for other, _ in pairs[:number]))  # fmt: skip
+        raise ValueError(f"{twice[:60]!r} is given twice")
+    return made
+
+
 def _refuse_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not a JSON number")
 
@@ -86,6 +104,8 @@ async def _read_form(request: Request) -> dict[str, Any]:
         form = await request.form(
             max_files=MAX_FILES, max_fields=MAX_FIELDS, max_part_size=TEXT_MIB * 2**20
         )
+    except ClientDisconnect:
+        raise _cut_off() from None
     except HTTPException as error:
         raise Problem("invalid_request", f"The form cannot be read: {error.detail}") from None
     return unflatten(form)

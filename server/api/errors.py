@@ -79,6 +79,15 @@ def add_handlers(app: FastAPI) -> None:
     def on_database(request: Request, error: DBAPIError) -> JSONResponse:
         if not (isinstance(error, OperationalError) or passes(error)):
             return on_fault(request, error)
+        if "disk is full" in str(error.orig):  # SQLite's words
+            problem = Problem(
+                "unavailable",
+                "The disk of the database is full, and nothing can be written, not even that "
+                "something is deleted; free space there.",
+                headers={"Retry-After": "10"},
+            )
+            log.error("the disk of the database is full")
+            return problem_response(problem)
         log.warning("the database does not answer: %s", type(error.orig).__name__)
         problem = Problem(
             "unavailable",
@@ -89,7 +98,7 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     def on_fault(request: Request, error: Exception) -> JSONResponse:
-        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        log.error("%s %s failed", request.method[:20], _shown(request), exc_info=error)
         return problem_response(
             Problem("internal", "The server failed at this request; its log says why.")
         )
@@ -106,10 +115,15 @@ def _of_parameters(error: RequestValidationError) -> Problem:
     return Problem("invalid_request", "; ".join(parts) + ".", param=first)
 
 
+def _shown(request: Request) -> str:
+    """Return a path as a message or a log may hold it."""
+    return re.sub(r"[^\x20-\x7e]", "?", request.url.path)[:200]
+
+
 def _of_router(request: Request, error: HTTPException) -> JSONResponse:
     """Answer for a path or method that is none."""
     data: dict[str, Any]
-    path = re.sub(r"[^\x20-\x7e]", "?", request.url.path)[:200]
+    path = _shown(request)
     if error.status_code == 405:
         text = f"{request.method[:20]} is not a method of {path}."
     elif error.status_code == 404:

@@ -8,9 +8,10 @@ import difflib
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
+from starlette.datastructures import UploadFile
 
 from chaining.story import Story
 from server.problems import Problem
@@ -18,6 +19,9 @@ from vidgen.errors import BadRequest
 from vidgen.request import aliases_of, fields
 from vidgen.request_names import SHORTHANDS, explain
 from vidgen.request_values import Untrusted
+
+MOST_TAGS = 32
+Tag = Annotated[str, Field(min_length=1, max_length=64)]
 
 
 class JobOptions(Untrusted):
@@ -47,10 +51,12 @@ class JobOptions(Untrusted):
         "destroyed after one download or an hour.",
     )
     title: str | None = Field(None, description="Title in the library.", max_length=512)
-    tags: tuple[str, ...] = Field((), description="Tags in the library.", max_length=32)
+    tags: tuple[Tag, ...] = Field((), description="Tags in the library.", max_length=MOST_TAGS)
     hold: bool = Field(False, description="Create it paused; resume starts it.")
-    metadata: dict[str, str] = Field(
-        default_factory=dict, description="Your own notes, returned as they are.", max_length=16
+    metadata: dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]] = (
+        Field(
+            default_factory=dict, description="Your own notes, returned as they are.", max_length=16
+        )
     )
 
 
@@ -58,7 +64,7 @@ class Annotation(Untrusted):
     """What the library says of a job; a field that is left out stays."""
 
     title: str | None = Field(None, description="Title; null removes it.", max_length=512)
-    tags: tuple[str, ...] = Field((), description="All tags.", max_length=32)
+    tags: tuple[Tag, ...] = Field((), description="All tags.", max_length=MOST_TAGS)
     starred: bool = Field(False, description="Whether it has a star.")
 
 
@@ -178,6 +184,12 @@ def parse(model: type[Any], data: Mapping[str, Any]) -> Any:
     Raises  Problem invalid_request that names each field at fault
     """
     refuse_unknown(data, tuple(model.model_fields))
+    for name, value in data.items():
+        if isinstance(value, UploadFile):
+            raise Problem(
+                "invalid_request", f"{name} takes no file; send it as text.",
+                param=name,
+            )  # fmt: skip
     try:
         return model.model_validate(dict(data))
     except ValidationError as error:

@@ -3,10 +3,13 @@
 A clip's row names its piece ("segment") and the beginning that all pieces share ("init").
 """
 
-from collections.abc import AsyncIterator
+import contextlib
+from collections.abc import AsyncIterator, Callable
 from fractions import Fraction
 
 from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
+from starlette.responses import StreamingResponse
+from starlette.types import Send
 
 from server.api.serving import Stored
 from server.api.watch import Watch, follow
@@ -45,6 +48,8 @@ def opening(rows: list[ClipRow], job: Job) -> Stored:
     for row in rows:
         if "init" in row.artifacts:
             return Stored.of(row.artifacts["init"])
+    if job.state in TERMINAL:
+        raise Problem("conflict", f"{job.id} is {job.state}, and no clip of it was made.")
     raise Problem("conflict", f"No clip of {job.id} is made yet.", headers={"Retry-After": "1"})
 
 
@@ -86,12 +91,29 @@ def playlist(job: Job, rows: list[ClipRow]) -> str:
     return "\n".join(lines) + "\n"
 
 
+class BrokenOff(Exception):
+    """A stream ends before what it shows does."""
+
+
+class WhileMade(StreamingResponse):
+    """A stream that, when it breaks off, is left without an end, so that clients see it."""
+
+    async def stream_response(self, send: Send) -> None:
+        """Send what comes."""
+        with contextlib.suppress(BrokenOff):
+            await super().stream_response(send)
+
+
 async def partial(
-    database: Database, store: Store, watch: Watch, jobs: Jobs, job: Job
+    database: Database, store: Store, watch: Watch, jobs: Jobs, job: Job, may: Callable[[], bool]
 ) -> AsyncIterator[bytes]:
-    """Yield the video's bytes clip by clip as they are made, until the job ends."""
+    """Yield the video's bytes clip by clip as they are made, until the job ends.
+
+    may     whether who watches still may
+    Raises  BrokenOff when it is cut off before: the job is deleted, or the process ends
+    """
     sent = 0
-    async for event in follow(database, watch, job.id, 0):
+    async for event in follow(database, watch, job.id, 0, may):
         if event is not None and event.type != "clip.completed":
             continue
         rows = await run_in_threadpool(jobs.clips, job.id)
@@ -101,3 +123,9 @@ async def partial(
                 async for piece in iterate_in_threadpool(store.get_range(part.key)):
                     yield piece
             sent += 1
+    try:
+        ended = (await run_in_threadpool(jobs.get, job.id, job.tenant)).state in TERMINAL
+    except Problem:
+        ended = False
+    if not ended:
+        raise BrokenOff

@@ -94,7 +94,7 @@ def serve(
     if request.method == "HEAD":
         return Response(status_code=status, headers=headers)
     pieces = _pieces(store, stored.key, start, stop)
-    if after is None or status != 200:
+    if after is None or stop - start < stored.bytes:
         return StreamingResponse(pieces, status, headers)
     sent = threading.Event()
 

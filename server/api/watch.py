@@ -5,7 +5,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 
 from sqlalchemy import select
@@ -117,16 +117,19 @@ class Watch:
 
 
 async def follow(
-    database: Database, watch: Watch, job_id: str, seq: int
+    database: Database, watch: Watch, job_id: str, seq: int, may: Callable[[], bool]
 ) -> AsyncIterator[Event | None]:
     """Yield a job's events above a number, each once and in order, until the job has ended.
 
     None is yielded after each silence of PING_SECONDS. Events come from the database; the watching
     thread says only when to look, and a silence looks too.
+    may  whether who follows still may; asked before each look
     """
     with watch.listening(job_id) as listener:
         while not watch.stopped:
             listener.woken.clear()
+            if not await run_in_threadpool(may):
+                return
             ended = await run_in_threadpool(has_ended, database, job_id)
             found = await run_in_threadpool(after, database, job_id, seq)
             for event in found:
@@ -164,17 +167,20 @@ def has_ended(database: Database, job_id: str) -> bool:
 
 
 async def follow_tenant(
-    database: Database, watch: Watch, tenant: str, seq: int
+    database: Database, watch: Watch, tenant: str, seq: int, may: Callable[[], bool]
 ) -> AsyncIterator[Event | None]:
     """Yield the events of all jobs of a tenant above a number, without end; None at each silence.
 
     Those of one job are in order; between jobs a lower number may come after a higher one.
+    may  whether who follows still may; asked before each look, and the end when not
     """
     given: dict[int, None] = {}
     highest = seq
     with watch.listening(None) as listener:
         while not watch.stopped:
             listener.woken.clear()
+            if not await run_in_threadpool(may):
+                return
             since = max(seq, highest - _OVERLAP)
             rows = await run_in_threadpool(tenant_events, database, tenant, since)
             fresh = [event for event in rows if event.seq not in given]

@@ -18,7 +18,8 @@ from server.queue import tenants
 PREFIX = "sk-vidgen-"
 SCOPES = ("create", "read", "admin")
 _BY_HASH = select(api_keys).where(api_keys.c.hash == bindparam("its_hash"))
-_ANY = select(api_keys.c.id).where(api_keys.c.revoked_at.is_(None)).limit(1)
+_ANY = select(api_keys.c.id).limit(1)
+_LIVE = _ANY.where(api_keys.c.revoked_at.is_(None))
 _SEEN_SECONDS = 60.0  # how exactly last_used_at is known; each use would be a write otherwise
 
 
@@ -126,10 +127,22 @@ def revoke_key(
         connection.execute(ended.values(revoked_at=clock()))
 
 
+def asks_for_keys(db: Database) -> bool:
+    """Whether a key was ever made: revoking the last one opens nothing."""
+    with db.read() as connection:
+        return connection.execute(_ANY).first() is not None
+
+
 def any_key(db: Database) -> bool:
     """Whether a key exists that was not revoked."""
     with db.read() as connection:
-        return connection.execute(_ANY).first() is not None
+        return connection.execute(_LIVE).first() is not None
+
+
+def is_live(db: Database, key_id: str) -> bool:
+    """Whether a key was not revoked."""
+    with db.read() as connection:
+        return connection.execute(_LIVE.where(api_keys.c.id == key_id)).first() is not None
 
 
 def _key(row: Row[Any]) -> Key:

@@ -107,7 +107,8 @@ def _end_waiting(connection: Connection, job: Job, now: float) -> Job:
     waited = (job.queue_deadline_at or now) - job.created_at
     error = Problem(
         "deadline_exceeded",
-        f"No worker began it within its {waited:g} s in the queue; resume it, or allow it longer.",
+        f"No worker began it within its {waited:.4g} s in the queue; resume it, or allow it "
+        "longer.",
         extra=made_so_far(job),
     ).as_dict()
     return change(connection, job, JobState.EXPIRED, now, error=error)

@@ -5,12 +5,13 @@ A try that was sent but not written down, because its process died, is sent agai
 
 import random
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, func, or_, select, update
+from sqlalchemy import ColumnElement, Row, case, func, literal, or_, select, update
 
 from server.database.open import Database
 from server.database.tables import deliveries, webhook_endpoints
@@ -55,7 +56,7 @@ def deliver_due(
     count = min(int(due), limit)
     if count == 0:
         return 0
-    post = _Post(db, settings, clock, rules or rules_of(settings), jitter)
+    post = _Post(db, settings, clock, rules or rules_of(settings), jitter, Counter())
     with ThreadPoolExecutor(min(count, _THREADS)) as pool:
         return sum(pool.map(lambda _number: post.one(), range(count)))
 
@@ -67,6 +68,7 @@ class _Post:
     clock: Callable[[], float]
     rules: Rules
     jitter: Callable[[], float]
+    begun: Counter[str]  # tries of each tenant in this turn: whoever had fewest is next
 
     def one(self) -> int:
         """Try one message; return 0 when none is due any more."""
@@ -94,8 +96,9 @@ class _Post:
     def _lease(self) -> _Leased | None:
         now = self.clock()
         until = now + LEASE_SECONDS
-        chosen = select(_T.id).where(*_due(now)).order_by(_T.next_at, _T.id).limit(1)
         with self.db.write() as connection:
+            had = case(dict(self.begun), value=_T.tenant, else_=0) if self.begun else literal(0)
+            chosen = select(_T.id).where(*_due(now)).order_by(had, _T.next_at, _T.id).limit(1)
             found = connection.execute(
                 chosen.with_for_update(skip_locked=True)
             ).scalar_one_or_none()
@@ -103,6 +106,7 @@ class _Post:
                 return None
             mine = update(deliveries).where(_T.id == found).values(lease_until=until)
             row = connection.execute(mine.returning(*_T)).one()
+            self.begun[row.tenant] += 1
         return _Leased(row, self._endpoint(row, now), until)
 
     def _endpoint(self, row: Row[Any], now: float) -> Endpoint | None:

@@ -13,12 +13,13 @@ from sqlalchemy.exc import IntegrityError
 from server.database.open import Database
 from server.database.tables import deliveries, tenants, webhook_endpoints
 from server.ids import new_id
+from server.inputs.addresses import parse_address
 from server.inputs.dialling import Rules
 from server.inputs.http import parse_url
 from server.problems import Problem
 from server.settings import ServerSettings
 from server.webhooks.outbox import EVENT_TYPES, drop, made_event
-from server.webhooks.send import rules_of, send
+from server.webhooks.send import Answer, rules_of, send
 from server.webhooks.sign import hint, new_secret
 
 MAX_ENDPOINTS = 32
@@ -162,8 +163,8 @@ class Endpoints:
 
     def test(
         self, endpoint_id: str, tenant: str, event_type: str, *, rules: Rules | None = None
-    ) -> int:
-        """Send a sample event at once and return the receiver's status.
+    ) -> Answer:
+        """Send a sample event at once and return what the receiver answered.
 
         Raises  Problem not_found, invalid_request, unprocessable (no answer)
         """
@@ -180,7 +181,7 @@ class Endpoints:
         )
         if answer.status is None:
             raise Problem("unprocessable", str(answer.error))
-        return answer.status
+        return answer
 
     def for_requests(self, tenant: str) -> Endpoint:
         """Return the tenant's one whose secret signs what goes to a request's own webhook_url."""
@@ -198,12 +199,21 @@ class Endpoints:
 
     def check_url(self, url: str, param: str) -> None:
         """Raise Problem invalid_request for a URL to which nothing could be sent."""
+        rules = rules_of(self._settings)
         try:
-            parse_url(url, rules_of(self._settings).schemes)
+            host = parse_url(url, rules.schemes).host
         except ValueError as error:
             raise Problem(
                 "invalid_request", f"{param}={url[:200]!r} cannot be used: {error}.", param=param
             ) from None
+        with contextlib.suppress(ValueError):  # a name: looked up when something is sent
+            if not rules.allowed(parse_address(host.decode().strip("[]"))):
+                raise Problem(
+                    "invalid_request",
+                    f"{param}={url[:200]!r} leads to an address that is not public; name another "
+                    "receiver, or have webhook_private set on the server.",
+                    param=param,
+                )
 
     def _change(
         self, endpoint_id: str, tenant: str, values: dict[str, Any], *conditions: Any

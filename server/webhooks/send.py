@@ -70,6 +70,6 @@ def send(
     except Refused:
         return Answer(None, "The URL leads to an address that is not public.")
     except Unreachable as error:
-        return Answer(None, f"The receiver was not reached: {error}.")
+        return Answer(None, f"The receiver did not answer: {error}.")
     accepted = 200 <= status < 300
     return Answer(status, None if accepted else f"The receiver answered {status}.")

@@ -1,16 +1,16 @@
 """Content: the files of a job, and its video while it is still made."""
 
+import functools
 from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from server.api.auth import Reader
+from server.api.auth import Reader, may_still
 from server.api.docs import errors
-from server.api.playing import opening, partial, playlist, segment
+from server.api.playing import WhileMade, opening, partial, playlist, segment
 from server.api.services import Services, ServicesOf, check_id
 from server.api.serving import Stored, bytes_said, serve
 from server.api.watch import newest
@@ -48,9 +48,12 @@ async def content(
         if variant != "video":
             raise Problem("invalid_request", "partial is of the video only.", param="partial")
         _refuse_gone(job)
-        pieces = partial(services.database, services.store, services.watch, services.jobs, job)
+        if job.state in TERMINAL:
+            opening(await run_in_threadpool(services.jobs.clips, job.id), job)
+        may = functools.partial(may_still, services.database, caller)
+        pieces = partial(services.database, services.store, services.watch, services.jobs, job, may)
         headers = {"Content-Disposition": f'inline; filename="{job.id}.mp4"'}
-        return StreamingResponse(pieces, media_type=MEDIA_TYPES["mp4"], headers=headers)
+        return WhileMade(pieces, media_type=MEDIA_TYPES["mp4"], headers=headers)
     return await run_in_threadpool(_file, request, services, job, variant)
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -9,7 +10,7 @@ from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from server.api.auth import Reader
+from server.api.auth import Reader, may_still
 from server.api.docs import errors, header
 from server.api.services import Services, ServicesOf, check_id
 from server.api.watch import follow, follow_tenant, has_ended
@@ -52,8 +53,8 @@ async def events(
     seq = _seen(request, seen) or 0
     if await run_in_threadpool(_all_seen, services, job.id, seq):
         return Response(status_code=204)
-    found = follow(services.database, services.watch, job.id, seq)
-    return _stream(found)
+    may = partial(may_still, services.database, caller)
+    return _stream(follow(services.database, services.watch, job.id, seq, may))
 
 
 def _all_seen(services: Services, job_id: str, seq: int) -> bool:
@@ -78,7 +79,8 @@ async def all_events(
     seq = _seen(request, seen)
     if seq is None:
         seq = await run_in_threadpool(latest, services.database)
-    return _stream(follow_tenant(services.database, services.watch, caller.tenant, seq))
+    may = partial(may_still, services.database, caller)
+    return _stream(follow_tenant(services.database, services.watch, caller.tenant, seq, may))
 
 
 def _seen(request: Request, seen: int | None) -> int | None:

@@ -11,7 +11,7 @@ from server.api.asking import asking
 from server.api.auth import Caller, Creator, Reader
 from server.api.bodies import body_hash, read_body
 from server.api.docs import CREATES, body, errors, header
-from server.api.fields import sort_fields
+from server.api.fields import MOST_TAGS, sort_fields
 from server.api.making import changed, make
 from server.api.rewriting import columns_of
 from server.api.services import Services, ServicesOf, check_id
@@ -97,6 +97,7 @@ def estimate(services: ServicesOf, caller: Reader, fields: BodyOf) -> dict[str, 
     Files that come inside the request are looked at and not kept: send them again with the job.
     """
     asked = sort_fields(fields)
+    check_webhook(services, asked.options)
     with asking(services, caller) as ask:
         planned = make(ask.services, caller, asked)
     seconds = planned.decided["estimate"]["seconds"]
@@ -133,7 +134,9 @@ def list_videos(
     text: Annotated[str | None, Query(max_length=512, description="Words of the prompt.")] = None,
     model: Annotated[str | None, Query(max_length=256)] = None,
     state: Annotated[list[JobState] | None, Query(description="One or more states.")] = None,
-    tag: Annotated[list[str] | None, Query(description="All of these tags.")] = None,
+    tag: Annotated[
+        list[str] | None, Query(description="All of these tags.", max_length=MOST_TAGS)
+    ] = None,
     starred: bool | None = None,
     trashed: Annotated[bool, Query(description="Those in the trash, and only those.")] = False,
     parent: Annotated[str | None, Query(max_length=64)] = None,

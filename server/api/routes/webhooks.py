@@ -176,12 +176,12 @@ def test(endpoint_id: str, services: ServicesOf, caller: Creator, fields: BodyOf
     """Send a sample event now and say what the receiver answered."""
     asked = parse(WebhookTest, fields)
     found = check_id(endpoint_id, "webhook endpoint")
-    status = _endpoints(services).test(found, caller.tenant, asked.event_type)
+    answer = _endpoints(services).test(found, caller.tenant, asked.event_type)
     return {
         "object": "webhook_endpoint.test",
         "event_type": asked.event_type,
-        "status_code": status,
-        "success": True,
+        "status_code": answer.status,
+        "success": answer.accepted,
         "webhook_endpoint_id": found,
     }
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from server.api.app import create_app
+from server.api.auth import Caller, may_still
 from server.queue.keys import create_key, revoke_key
 from server.settings import ServerSettings
 from tests.server.api.site import Site
@@ -65,6 +66,40 @@ def test_keys_are_made_shown_once_and_revoked(site: Site) -> None:
     assert site.http.get("/v1/videos", headers=head).status_code == 401
     assert site.http.get("/v1/videos", headers=other).status_code == 200
     assert site.http.post("/v1/keys", json={"name": "n", "scopes": ["root"]}).status_code == 401
+
+
+def test_a_server_that_had_keys_never_opens_again(site: Site) -> None:
+    key, plain = create_key(site.floor.db, "a", "only", ["admin"])
+    revoke_key(site.floor.db, key.id)
+    assert site.http.get("/v1/videos").status_code == 401
+    assert site.http.get("/v1/videos", headers={"Authorization": f"Bearer {plain}"}).is_error
+
+
+def test_who_follows_is_asked_for_again(site: Site) -> None:
+    db = site.floor.db
+    key, _ = create_key(db, "a", "k", ["read"])
+    caller = Caller("a", key.id, frozenset({"read"}), None)
+    assert may_still(db, caller)
+    revoke_key(db, key.id)
+    assert not may_still(db, caller)
+    assert not may_still(db, Caller("default", None, frozenset({"admin"}), None))
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "said"),
+    [
+        ("/v1/tenants/t", {"weight": 5e-324}, "weight=5e-324: must be at least 0.001"),
+        ("/v1/tenants/t", {"max_running": 0}, "max_running=0: must be at least 1"),
+        ("/v1/keys", {"name": "k", "models": []}, "models=[]: must have at least 1"),
+    ],
+)
+def test_bounds_that_would_stop_the_queue_are_refused(
+    site: Site, path: str, fields: dict[str, Any], said: str
+) -> None:
+    send = site.http.post if path == "/v1/keys" else site.http.patch
+    answer = send(path, json=fields)
+    assert answer.status_code == 400
+    assert said in answer.json()["error"]["message"]
 
 
 def test_an_open_server_refuses_pages_and_foreign_names(site: Site) -> None:

@@ -1,12 +1,16 @@
 """Bodies: three encodings of one request are one request."""
 
+import asyncio
 import io
 import json
+from typing import Any
 
 import pytest
 from starlette.datastructures import FormData, Headers, UploadFile
+from starlette.requests import Request
+from starlette.types import Message
 
-from server.api.bodies import body_hash, check_texts, unflatten
+from server.api.bodies import body_hash, check_texts, read_body, unflatten
 from server.problems import Problem
 from tests.server.api.site import Site
 
@@ -89,12 +93,72 @@ def test_the_same_request_in_each_encoding(site: Site, how: str) -> None:
         (b"junk", "multipart/form-data", 400),
         (b"junk", "multipart/form-data; boundary=x", 400),
         (b"", "application/json", 400),
+        (b'{"prompt": "a", "prompt": "b"}', "application/json", 400),
+        (b'{"prompt": "a", "metadata": {"k": "1", "k": "2"}}', "application/json", 400),
     ],
 )
 def test_bodies_that_are_none(site: Site, content: bytes, kind: str, status: int) -> None:
     answer = site.http.post("/v1/videos", content=content, headers={"Content-Type": kind})
     assert answer.status_code == status, answer.text
     assert answer.json()["error"]["message"]
+
+
+def test_a_file_where_text_belongs_is_named(site: Site) -> None:
+    files = {"title": ("a.png", b"x", "image/png")}
+    answer = site.http.post("/v1/videos", data={"prompt": "a"}, files=files)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"] == "title takes no file; send it as text."
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"metadata": {"k": "x" * 513}}, "metadata.k"),
+        ({"metadata": {"k" * 65: "x"}}, "must have at most 64 characters"),
+        ({"tags": ["x" * 65]}, "tags.0"),
+        ({"loras": [{"path": 1}] * 3000}, "; and 2996 more."),
+    ],
+)
+def test_what_is_kept_is_bounded_and_so_are_refusals(
+    site: Site, fields: dict[str, Any], said: str
+) -> None:
+    answer = site.http.post("/v1/videos", json={"prompt": "a", **fields})
+    assert answer.status_code == 400, answer.text
+    message = answer.json()["error"]["message"]
+    assert said in message
+    assert len(message) < 1000
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("limt=2", "Unknown query parameter 'limt'; did you mean limit?"),
+        ("limit=2&limit=3", "limit is given twice."),
+        ("&".join(f"tag={n}" for n in range(33)), "tag="),
+    ],
+)
+def test_query_parameters_are_heard_or_refused(site: Site, query: str, said: str) -> None:
+    answer = site.http.get(f"/v1/videos?{query}")
+    assert answer.status_code == 400
+    assert said in answer.json()["error"]["message"]
+    assert site.http.get("/v1/videos?state=queued&state=held&tag=a&tag=b").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/videos", "/v1/videos/estimate"])
+def test_a_webhook_that_cannot_be_sent_is_refused_at_once(site: Site, path: str) -> None:
+    answer = site.http.post(path, json={"prompt": "a", "webhook_url": "x"})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "webhook_url"
+
+
+def test_a_body_that_breaks_off_is_no_fault_of_the_server() -> None:
+    async def broken() -> Message:
+        return {"type": "http.disconnect"}
+
+    head = [(b"content-type", b"application/json"), (b"content-length", b"5000")]
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": head, "query_string": b""}
+    with pytest.raises(Problem, match="broke off before its end"):
+        asyncio.run(read_body(Request(scope, broken)))
 
 
 def test_a_story_can_come_as_json_text_in_a_form(site: Site) -> None:

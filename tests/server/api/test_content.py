@@ -9,7 +9,7 @@ import av
 import pytest
 from starlette.requests import Request
 
-from server.api.playing import playlist, shown
+from server.api.playing import WhileMade, partial, playlist, shown
 from server.api.serving import Stored, serve
 from tests.server.api.site import Site, story
 
@@ -90,14 +90,17 @@ def test_before_and_after_there_is_a_file(site: Site) -> None:
     assert site.http.get(f"/v1/videos/{made['id']}/stream.m3u8").status_code == 410
 
 
-def test_a_job_that_keeps_nothing_is_destroyed_by_its_download(site: Site) -> None:
+@pytest.mark.parametrize("whole", [{}, {"Range": "bytes=0-"}])
+def test_a_job_that_keeps_nothing_is_destroyed_by_its_download(
+    site: Site, whole: dict[str, str]
+) -> None:
     site.worker()
     made = site.created(prompt="a SECRET ball", zdr=True)
     site.work()
     url = f"/v1/videos/{made['id']}/content"
     assert site.http.head(url).status_code == 200
     assert site.http.get(url, headers={"Range": "bytes=0-9"}).status_code == 206
-    assert site.http.get(url).status_code == 200
+    assert site.http.get(url, headers=whole).status_code == (206 if whole else 200)
     assert site.http.get(url).status_code == 410
     left = site.http.get(f"/v1/videos/{made['id']}")
     assert left.json()["status"] == "completed"
@@ -168,6 +171,43 @@ def test_clips_play_one_after_another(site: Site) -> None:
     assert site.http.get(f"{url}/content?variant=clip-1").status_code == 200
     assert site.http.get(f"{url}/content?variant=clip-2").status_code == 409
     assert site.http.get(f"{url}/content").status_code == 409
+
+
+def test_of_a_failed_video_without_clips_nothing_is_awaited(site: Site) -> None:
+    site.worker()
+    video = site.created(prompt="error@0=9")["id"]
+    site.work()
+    assert site.floor.jobs.get(video, None).state == "failed"
+    for path in ("stream.m3u8", "stream/init.mp4", "content?partial=true"):
+        answer = site.http.get(f"/v1/videos/{video}/{path}")
+        assert answer.status_code == 409
+        assert "is failed, and no clip of it was made" in answer.json()["error"]["message"]
+        assert "retry-after" not in answer.headers
+
+
+def test_a_stream_that_is_cut_off_has_no_end(site: Site) -> None:
+    """A deleted job's partial video is not handed out as if it were whole."""
+    site.worker()
+    video = site.created(prompt=None, story=story("a", "b"))["id"]
+    services = site.services
+    job = services.jobs.get(video, None)
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def watch() -> None:
+        services.watch.start()
+        found = (services.database, services.store, services.watch, services.jobs)
+        stream = partial(*found, job, lambda: True)
+        site.http.delete(f"/v1/videos/{video}")
+        try:
+            await WhileMade(stream).stream_response(send)
+        finally:
+            services.watch.stop()
+
+    asyncio.run(asyncio.wait_for(watch(), 30))
+    assert [message["type"] for message in sent] == ["http.response.start"]
 
 
 def test_the_playlist_stops_at_a_gap(site: Site) -> None:

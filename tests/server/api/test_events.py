@@ -5,10 +5,16 @@ import json
 import threading
 from typing import Any
 
+import pytest
+
 from server.api.routes.events import line_of
 from server.api.watch import follow, follow_tenant
 from server.queue.events import Event, after
 from tests.server.api.site import Site
+
+
+def may() -> bool:
+    return True
 
 
 def _read(text: str) -> list[dict[str, Any]]:
@@ -55,7 +61,7 @@ def test_a_listener_hears_what_is_written_elsewhere(both: Site) -> None:
         thread = threading.Timer(0.3, both.work)
         thread.start()
         try:
-            stream = follow(services.database, services.watch, video, 0)
+            stream = follow(services.database, services.watch, video, 0, may)
             return [event async for event in stream if event is not None]
         finally:
             services.watch.stop()
@@ -73,7 +79,33 @@ def test_a_stream_ends_with_the_process(site: Site) -> None:
     async def listen() -> list[Event | None]:
         services.watch.start()
         threading.Timer(0.2, services.watch.stop).start()
-        return [event async for event in follow(services.database, services.watch, video, 0)]
+        return [event async for event in follow(services.database, services.watch, video, 0, may)]
+
+    heard = asyncio.run(asyncio.wait_for(listen(), 30))
+    assert [event.type for event in heard if event is not None] == ["job.held"]
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_stream_ends_when_whoever_follows_may_no_more(site: Site, whole: bool) -> None:
+    """Nothing is told that was written after the key was revoked."""
+    video = site.created()["id"]
+    services = site.services
+    allowed = [True]
+
+    async def listen() -> list[Event | None]:
+        services.watch.start()
+        found = (services.database, services.watch)
+        stream = (
+            follow_tenant(*found, "default", 0, lambda: allowed[0])
+            if whole
+            else follow(*found, video, 0, lambda: allowed[0])
+        )
+        heard = [await anext(stream)]
+        allowed[0] = False
+        site.http.post(f"/v1/videos/{video}/cancel")
+        heard += [event async for event in stream]
+        services.watch.stop()
+        return heard
 
     heard = asyncio.run(asyncio.wait_for(listen(), 30))
     assert [event.type for event in heard if event is not None] == ["job.held"]
@@ -87,7 +119,7 @@ def test_all_jobs_of_a_tenant_and_no_others(site: Site) -> None:
     async def listen() -> list[str]:
         services.watch.start()
         heard: list[str] = []
-        async for event in follow_tenant(services.database, services.watch, "default", 0):
+        async for event in follow_tenant(services.database, services.watch, "default", 0, may):
             assert event is not None
             heard.append(event.job_id)
             if len(heard) == 2:

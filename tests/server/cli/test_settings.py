@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from server.cli.settings import gather_settings
 from server.settings import ServerSettings, masked
 from vidgen.cli.options import Common
 from vidgen.errors import NotFound
+from vidgen.request_names import explain
 from vidgen.settings import environment_names
 
 FIELDS = ServerSettings.model_fields
@@ -118,3 +120,36 @@ def test_the_settings_of_the_server_do_not_disturb_other_commands(
 def test_a_missing_named_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match=r"none\.toml does not exist"):
         gather_settings({}, Common(home=tmp_path, config=tmp_path / "none.toml"), environ={})
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            {"lease_seconds": 1, "heartbeat_seconds": 5},
+            "at least twice heartbeat_seconds=5",
+        ),
+        (
+            {"public_url": "not a url"},
+            "public_url='not a url': must be http(s)://host[:port][",
+        ),
+        ({"public_url": "https://x:99999"}, "must be http(s)"),
+        ({"public_url": "javascript:alert(1)"}, "must be http(s)"),
+        ({"public_url": "https://x/?a=1"}, "must be http(s)"),
+        ({"cors_origins": ["foo"]}, "cors_origins=['foo']: must be http(s)://host[:port]"),
+        ({"cors_origins": ["https://a.example/path"]}, "must be http(s)://host[:port]"),
+        ({"max_queued": True}, "must not be true or false"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        ServerSettings.model_validate(settings)
+    assert said in explain(caught.value).message
+
+
+def test_settings_that_can_work_are_taken() -> None:
+    good = {
+        "public_url": "https://video.example.com/api",
+        "cors_origins": ["https://a.example:8443"],
+    }
+    assert ServerSettings.model_validate(good).public_url == good["public_url"]

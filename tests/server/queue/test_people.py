@@ -62,6 +62,7 @@ def test_a_revoked_key_opens_nothing(database: Database, clock: Clock) -> None:
 
 def test_a_use_is_noted_once_a_minute(database: Database, clock: Clock) -> None:
     _, plain = keys.create_key(database, "a", "x", ["read"], clock=clock)
+    assert keys.list_keys(database)[0].last_used_at is None
     writes: list[str] = []
 
     @event.listens_for(database.engine, "before_cursor_execute")
@@ -72,8 +73,11 @@ def test_a_use_is_noted_once_a_minute(database: Database, clock: Clock) -> None:
     for _ in range(4):
         clock.forward(19)
         keys.find_key(database, plain, clock)
+        assert keys.list_keys(database)[0].last_used_at == first + 19
     assert len(writes) == 1
-    assert keys.list_keys(database)[0].last_used_at == first + 76
+    clock.forward(3)  # a minute after
+    keys.find_key(database, plain, clock)
+    assert keys.list_keys(database)[0].last_used_at == first + 79
 
 
 def test_tenants_are_made_once_and_bounded(database: Database) -> None:

@@ -48,6 +48,12 @@ def test_life_of_an_endpoint(hooks: Endpoints) -> None:
     refused("not_found", hooks.delete, made.id, "a")
 
 
+def test_an_address_that_is_never_served_is_refused_at_once(hooks: Endpoints) -> None:
+    for host in ("127.0.0.1", "[::1]", "10.1.2.3", "169.254.169.254"):
+        found = refused("invalid_request", hooks.create, "a", "x", f"https://{host}/x", DONE)
+        assert "leads to an address that is not public" in found.message
+
+
 def test_pages(hooks: Endpoints) -> None:
     hooks.for_requests("a")
     made = sorted((hooks.create("a", str(n), URL, DONE).id for n in range(5)), reverse=True)
@@ -96,8 +102,10 @@ def test_sample_event(database: Database, clock: Clock) -> None:
     with receiving() as receiver:
         made = hooks.create("a", "mine", receiver.url, DONE)
         receiver.answers = [200, 503]
-        assert hooks.test(made.id, "a", "video.failed") == 200
-        assert hooks.test(made.id, "a", "video.failed") == 503
+        answer = hooks.test(made.id, "a", "video.failed")
+        assert (answer.status, answer.accepted) == (200, True)
+        answer = hooks.test(made.id, "a", "video.failed")
+        assert (answer.status, answer.accepted) == (503, False)
         assert b'"type":"video.failed"' in receiver.requests[0][1]
         refused("invalid_request", hooks.test, made.id, "a", "batch.failed")
     refused("unprocessable", hooks.test, made.id, "a", "video.failed")
