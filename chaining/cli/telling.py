@@ -190,8 +190,9 @@ def schedule_text(schedule: Schedule, cost: Cost, first: Plan, advice: tuple[Adv
     rows = []
     for clip in schedule.clips:
         ends = "" if clip.place < 0 else f"{float(clip.stop / schedule.fps):.3f} s"
+        follows = "-" if clip.previous is None else clip.strategy
         rows.append((
-            str(clip.index), clip.kind, str(clip.shot + 1), clip.strategy, str(clip.num_frames),
+            str(clip.index), clip.kind, str(clip.shot + 1), follows, str(clip.num_frames),
             str(clip.shown), str(clip.dropped), ends, str(clip.seed), _short(clip.prompt),
         ))  # fmt: skip
     made, shown = schedule.num_frames_made, schedule.num_frames

@@ -289,3 +289,13 @@ def test_a_refusal_claims_no_video_and_a_dry_run_refuses_what_the_run_would(
     assert ran.code == 2
     assert "from_clip=99 is not a clip of this chain" in ran.err
     assert "never.mp4" not in ran.err.split("`")[0]
+
+
+def test_a_plan_shows_which_clips_follow_another(run: Any, tiny: str, tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(
+        "shots:\n- {prompt: a, seconds: 2}\n- {prompt: b, seconds: 1, transition: cut}\n"
+    )
+    flags = (f"--model={tiny}", "--size=32x32", "--steps=2", "--seed=7", "--frames=17")
+    shown = run("chain", "--storyboard", "s.yaml", *flags, "--dry-run").out
+    rows = [line.split() for line in shown.splitlines()[1:4]]
+    assert [row[3] for row in rows] == ["-", "last_frame", "-"]

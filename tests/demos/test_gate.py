@@ -50,6 +50,8 @@ def web(app: FastAPI) -> TestClient:
 
 
 def test_the_page_and_its_own_files_are_served(web: TestClient) -> None:
+    first = web.get("/", follow_redirects=False)
+    assert (first.status_code, first.headers["location"]) == (307, "/ui/")
     assert web.get("/ui/").status_code == 200
     script = web.get("/ui/web/main.js")
     assert script.headers["content-type"].startswith("text/javascript")
