@@ -105,13 +105,27 @@ def gather(
         _layer(flags, "flag"),
         from_environment(environ),
     ]
-    files = [folder / PROJECT_FILE, home.settings]
-    if config is not None:
-        if not config.is_file():
-            raise NotFound(f"The settings file {config} does not exist.", field="config")
-        files.insert(0, config)
-    layers += [_file_layer(read_file(path), path) for path in files if path.is_file()]
+    files = files_there(config, folder / PROJECT_FILE, home.settings)
+    layers += [_file_layer(read_file(path), path) for path in files]
     return Settings(_laid_over(layers))
+
+
+def files_there(named: Path | None, *others: Path) -> list[Path]:
+    """Return the settings files that are there, the strongest first.
+
+    named   by the user, so it must be there
+    Raises  NotFound, BadRequest for a folder in the place of one
+    """
+    files = [*others] if named is None else [named, *others]
+    for path in files:
+        if path.is_dir():
+            raise BadRequest(
+                f"The settings file {path} is a folder; move it away or put a file in its place.",
+                field="config",
+            )
+    if named is not None and not named.is_file():
+        raise NotFound(f"The settings file {named} does not exist.", field="config")
+    return [path for path in files if path.is_file()]
 
 
 def _laid_over(layers: Sequence[Mapping[str, Setting]]) -> dict[str, Setting]:

@@ -68,6 +68,26 @@ class Annotation(Untrusted):
     starred: bool = Field(False, description="Whether it has a star.")
 
 
+class KeyCreate(Untrusted):
+    """A key to be made."""
+
+    tenant: str = Field("default", pattern=r"^[A-Za-z0-9._-]{1,64}$", max_length=64)
+    name: str = Field(min_length=1, max_length=256)
+    scopes: tuple[str, ...] = Field(("create", "read"), min_length=1, max_length=3)
+    models: tuple[str, ...] | None = Field(None, min_length=1, max_length=100)
+
+
+class TenantUpdate(Untrusted):
+    """What changes of a tenant; null takes a bound away, and name and weight are never null."""
+
+    name: str = Field("", min_length=1, max_length=256)
+    weight: float = Field(1.0, ge=1e-3, le=1e3)
+    max_queued: int | None = Field(None, ge=0, le=10**6)
+    max_running: int | None = Field(None, ge=1, le=10**6)
+    gpu_seconds_per_day: float | None = Field(None, ge=0, le=1e12)
+    budget_per_month: float | None = Field(None, ge=0, le=1e12)
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A body, sorted.

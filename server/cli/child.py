@@ -6,6 +6,7 @@ the same channel carries answers back, and its end means that the process above 
 
 import contextlib
 import json
+import logging
 import os
 import signal
 import socket
@@ -14,9 +15,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy.exc import SQLAlchemyError
+
+from server.cli.places import reason_of
+from server.problems import Problem
 from server.settings import ServerSettings
-from vidgen.errors import VidgenError
+from vidgen.errors import BadRequest, VidgenError
 from vidgen.leaving import run_and_leave
+
+log = logging.getLogger("vidgen.server")
 
 
 def main() -> int:
@@ -31,10 +38,29 @@ def main() -> int:
     try:
         if order["part"] == "api":
             return _serve(settings, Path(order["home"]), channel, studio=order["studio"])
-        return _work(settings, Path(order["home"]), order)
-    except VidgenError as error:
-        _tell(channel, error={**error.as_dict(), "exit_code": error.exit_code})
-        return error.exit_code
+        return _work(settings, Path(order["home"]), order, channel)
+    except Exception as error:  # noqa: BLE001 - the last resort; what is not foreseen is logged
+        told = _told(error)
+        _tell(channel, error={**told.as_dict(), "exit_code": told.exit_code})
+        return told.exit_code
+
+
+def _told(error: Exception) -> VidgenError:
+    """Return the sentence for what ends a child; the log has the rest of what is not foreseen."""
+    if isinstance(error, VidgenError):
+        return error
+    if isinstance(error, Problem):
+        return VidgenError(error.message, code=error.code, field=error.param)
+    if isinstance(error, SQLAlchemyError):
+        return VidgenError(f"The database does not answer: {reason_of(error)}.", code="unavailable")
+    if isinstance(error, OSError) and error.filename is not None:
+        name = os.fsdecode(error.filename)
+        return BadRequest(f"{name!r} cannot be used: {error.strerror}.", code="bad_path")
+    log.error("This was not foreseen", exc_info=error)
+    text = " ".join(str(error).split())[:300] or "no reason given"
+    kind = type(error).__name__
+    return VidgenError(f"Something that Vidgen did not foresee went wrong ({kind}: {text}).",
+                       code="unexpected")  # fmt: skip
 
 
 def _serve(settings: ServerSettings, home: Path, channel: socket.socket, *, studio: bool) -> int:
@@ -45,12 +71,15 @@ def _serve(settings: ServerSettings, home: Path, channel: socket.socket, *, stud
     return serve_api(settings, home, lambda at: _tell(channel, listening=at), dress=dress)
 
 
-def _work(settings: ServerSettings, home: Path, order: dict[str, Any]) -> int:
+def _work(
+    settings: ServerSettings, home: Path, order: dict[str, Any], channel: socket.socket
+) -> int:
     from server.api.logs import set_up_logs
     from server.worker.main import WorkerOptions, run_worker
 
     set_up_logs(settings)
-    return run_worker(settings, home, WorkerOptions(**order["worker"]))
+    options = WorkerOptions(**order["worker"])
+    return run_worker(settings, home, options, lambda: _tell(channel, ready=True))
 
 
 def _line(channel: socket.socket) -> bytes:

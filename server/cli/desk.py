@@ -10,6 +10,7 @@ from server.cli.options import KEY_VARIABLE, URL_VARIABLE, Reach, Remote
 from server.cli.settings import gather_settings
 from vidgen.cli.options import Common
 from vidgen.cli.place import home_of
+from vidgen.errors import BadRequest
 
 Video = dict[str, Any]  # a job as the API shows it
 
@@ -39,8 +40,16 @@ class Desk(Protocol):
 
 
 def client_of(reach: Remote) -> Client | None:
-    """Return the server that is named, None for this machine."""
-    address = os.environ.get(URL_VARIABLE) if reach.server is None else reach.server
+    """Return the server that is named, None for this machine.
+
+    Raises  BadRequest for what is no address, or no key
+    """
+    if reach.server is not None and not reach.server.strip():
+        raise BadRequest(
+            f"server={reach.server!r} is no address; name one, or leave the option out.",
+            field="server",
+        )
+    address = reach.server or os.environ.get(URL_VARIABLE)
     if not address:
         return None
     return Client(address, reach.key or os.environ.get(KEY_VARIABLE))
@@ -75,11 +84,11 @@ class RemoteDesk:
     def jobs(self, states: tuple[str, ...], newest: bool) -> Iterator[Video]:
         """Yield jobs in some states, or in all, by the time they were made."""
         query = {"state": list(states), "order": "desc" if newest else "asc"}
-        return self._client.pages("/v1/videos", query)
+        return map(self._client.video, self._client.pages("/v1/videos", query))
 
     def show(self, job_id: str) -> Video:
         """Return a job with its place in the queue."""
-        return self._client.get(job_path(job_id))
+        return self._client.video(self._client.get(job_path(job_id)))
 
     def act(self, job_id: str, action: str, data: dict[str, Any]) -> Video:
         """Do one of ACTIONS, or move."""
@@ -96,4 +105,4 @@ class RemoteDesk:
 
     def workers(self) -> list[dict[str, Any]]:
         """Return the workers; needs a key with the scope admin."""
-        return list(self._client.get("/v1/workers")["data"])
+        return self._client.listed(self._client.get("/v1/workers"))

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
+from urllib.parse import quote
 
 from cyclopts import App, Parameter
 
@@ -10,10 +11,10 @@ from server.cli.desk import client_of
 from server.cli.extra import need_extra
 from server.cli.options import Reach, ReachOf
 from server.cli.queue_text import when
+from server.cli.report import Reporter, pairs, table
 from server.cli.settings import gather_settings
 from vidgen.cli.options import Common, CommonOf, flowing
 from vidgen.cli.place import home_of
-from vidgen.cli.report import Reporter, pairs, table
 from vidgen.errors import BadRequest
 
 keys = App(name="keys", help="Make and end API keys; set what each tenant may use.")
@@ -62,24 +63,25 @@ def create(
     """
     listed = [item.strip() for item in scopes.split(",") if item.strip()]
     allowed = None if models is None else [item.strip() for item in models.split(",")]
+    asked = {"name": name, "tenant": tenant, "scopes": listed, "models": allowed}
     client = client_of(reach)
     made: dict[str, Any]
     if client is not None:
-        asked = {"name": name, "tenant": tenant, "scopes": listed, "models": allowed}
         made = client.post("/v1/keys", asked)
     else:
-        made = _local(reach, common, lambda db: _created(db, name, tenant, listed, allowed))
+        made = _local(reach, common, lambda db: _created(db, asked))
     facts = [(word, str(made[word])) for word in ("key", "id", "tenant", "name")]
     facts.append(("scopes", ", ".join(made["scopes"])))
     Reporter(common).answer(made, pairs(facts))
 
 
-def _created(
-    db: Any, name: str, tenant: str, scopes: list[str], models: list[str] | None
-) -> dict[str, Any]:
+def _created(db: Any, asked: dict[str, Any]) -> dict[str, Any]:
+    """Make a key of what the API too would make one of."""
+    from server.api.fields import KeyCreate, parse
     from server.queue.keys import create_key
 
-    made, plain = create_key(db, tenant, name, scopes, models)
+    good = parse(KeyCreate, asked)
+    made, plain = create_key(db, good.tenant, good.name, good.scopes, good.models)
     return {**dataclasses.asdict(made), "key": plain}
 
 
@@ -95,7 +97,7 @@ def list_all(
     client = client_of(reach)
     if client is not None:
         query = {} if tenant is None else {"tenant": tenant}
-        found = client.get("/v1/keys", query)["data"]
+        found = client.listed(client.get("/v1/keys", query))
     else:
         found = _local(reach, common, lambda db: _listed(db, tenant))
     rows = [
@@ -132,7 +134,7 @@ def revoke(
     """End an API key; jobs that it made go on."""
     client = client_of(reach)
     if client is not None:
-        client.delete(f"/v1/keys/{key}")
+        client.delete(f"/v1/keys/{quote(key, safe='')}")
     else:
         _local(reach, common, lambda db: _revoked(db, key))
     Reporter(common).answer({"id": key, "revoked": True}, f"{key}  ended")
@@ -154,7 +156,7 @@ def list_tenants(
     """List the tenants with their weights and bounds."""
     client = client_of(reach)
     if client is not None:
-        found = client.get("/v1/tenants")["data"]
+        found = client.listed(client.get("/v1/tenants"))
     else:
         found = _local(reach, common, _all_tenants)
     names = ("id", *_BOUNDS)
@@ -211,7 +213,7 @@ def set_tenant(
         raise BadRequest("Give at least one bound, e.g. --weight 2.")
     client = client_of(reach)
     if client is not None:
-        found = client.patch(f"/v1/tenants/{tenant}", bounds)
+        found = client.patch(f"/v1/tenants/{quote(tenant, safe='')}", bounds)
     else:
         found = _local(reach, common, lambda db: _set(db, tenant, bounds))
     facts = [(name, "none" if found[name] is None else str(found[name])) for name in _BOUNDS]
@@ -228,6 +230,9 @@ def _number(name: str, text: str | None, kind: type[int] | type[float]) -> Any:
 
 
 def _set(db: Any, tenant: str, bounds: dict[str, Any]) -> dict[str, Any]:
+    """Set bounds that the API too would take."""
+    from server.api.fields import TenantUpdate, parse
     from server.queue.tenants import set_bounds
 
-    return dataclasses.asdict(set_bounds(db, tenant, **bounds))
+    good = parse(TenantUpdate, bounds).model_dump(exclude_unset=True)
+    return dataclasses.asdict(set_bounds(db, tenant, **good))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from server.api.shape import video_of
+from server.cli.report import visible
 from server.database import Database
 from server.problems import Problem
 from server.queue import events
@@ -133,4 +134,4 @@ def told(do: Callable[[], _Result]) -> _Result:
 def error_of(problem: Problem) -> VidgenError:
     """Return the program's error for a refusal of the queue."""
     kind = NotFound if problem.code == "not_found" else BadRequest
-    return kind(problem.message, code=problem.code, field=problem.param)
+    return kind(visible(problem.message), code=problem.code, field=problem.param)

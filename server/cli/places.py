@@ -4,6 +4,7 @@ import os
 import socket
 from pathlib import Path
 
+from sqlalchemy import inspect
 from sqlalchemy.exc import SQLAlchemyError
 
 from server.database import Database, open_database
@@ -52,24 +53,47 @@ def open_or_make(settings: ServerSettings) -> Database:
     refuse_network_disk(settings)
     db = open_database(settings.database)
     tried(db)
-    migrate(db)
+    try:
+        migrate(db)
+    except SQLAlchemyError as error:
+        db.close()
+        raise _cannot("be brought up to date", db, error) from error
     return db
 
 
 def tried(db: Database) -> str | None:
-    """Return the step that a database is at.
+    """Return the step that a database is at, None for an empty one.
 
-    Raises  VidgenError when it cannot be reached
+    Raises  VidgenError when it cannot be reached, BadRequest for a file of another program
     """
     try:
-        return current(db)
+        found = current(db)
+        names = inspect(db.engine).get_table_names() if found is None and db.is_sqlite else ()
     except SQLAlchemyError as error:
         db.close()
-        reason = str(getattr(error, "orig", error)).strip().split("\n")[0]
-        raise VidgenError(
-            f"The database {masked(db.url.render_as_string())} cannot be reached: {reason}.",
-            code="unavailable",
-        ) from error
+        raise _cannot("be opened" if db.is_sqlite else "be reached", db, error) from error
+    if names:
+        db.close()
+        raise BadRequest(
+            f"{db.url.database} is a database of another program (it has the table {names[0]!r}); "
+            "name another file with --database.",
+            field="database",
+        )
+    return found
+
+
+def _cannot(what: str, db: Database, error: SQLAlchemyError) -> VidgenError:
+    way_out = "name another file" if db.is_sqlite else "start it, or name another one"
+    return VidgenError(
+        f"The database {db.url.render_as_string()} cannot {what}: {reason_of(error)}; {way_out} "
+        "with --database.",
+        code="unavailable",
+    )
+
+
+def reason_of(error: SQLAlchemyError) -> str:
+    """Return what a database's driver says, on one line."""
+    return str(getattr(error, "orig", None) or error).strip().split("\n")[0].rstrip(".")
 
 
 def sqlite_path(url: str) -> Path | None:

@@ -11,14 +11,16 @@ from server.cli.desk import client_of, desk_of
 from server.cli.options import Reach, ReachOf
 from server.cli.queue_file import read_queue, write_queue
 from server.cli.queue_text import event_text, job_rows, job_text, worker_rows
+from server.cli.report import Reporter, table
 from server.states import TERMINAL, JobState
 from vidgen.cli.options import Common, CommonOf, flowing
-from vidgen.cli.report import Reporter, table
 from vidgen.errors import BadRequest
+from vidgen.media.disk import check_folder, check_target
 
 queue = App(name="queue", help="See and change what waits and runs: here, or on a server.")
 _ID = Parameter(help="A job, e.g. video_0mq2x1c8f4n0d3kq81x0z9y.")
 _IDS = Parameter(help="Jobs.", negative=())
+MOST_LISTED = 10_000
 UNENDED = tuple(state.value for state in JobState if state not in TERMINAL)
 
 
@@ -33,7 +35,7 @@ def list_jobs(
         list[str] | None,
         Parameter(help=f"Only in this state: {', '.join(JobState)}.", negative=()),
     ] = None,
-    limit: Annotated[int, Parameter(help="At most so many.")] = 50,
+    limit: Annotated[int, Parameter(help=f"At most so many, 1 to {MOST_LISTED}.")] = 50,
     reach: ReachOf = Reach(),  # noqa: B008 - frozen
     common: CommonOf = Common(),  # noqa: B008 - frozen
 ) -> None:
@@ -41,6 +43,8 @@ def list_jobs(
     unknown = [name for name in state or () if name not in set(JobState)]
     if unknown:
         raise BadRequest(f"state={unknown[0]!r} is none of {', '.join(JobState)}.", field="state")
+    if not 1 <= limit <= MOST_LISTED:
+        raise BadRequest(f"limit={limit} must be 1 to {MOST_LISTED}.", field="limit")
     desk = desk_of(reach, common)
     states = tuple(state or (() if all_ else UNENDED))
     found = list(itertools.islice(desk.jobs(states, newest=all_), limit))
@@ -203,6 +207,8 @@ def fetch(
     common: CommonOf = Common(),  # noqa: B008 - frozen
 ) -> None:
     """Bring a file of a job here."""
+    check_target(out)
+    check_folder(out.absolute().parent)
     desk_of(reach, common).fetch(job, variant, out)
     Reporter(common).answer({"job": job, "variant": variant, "path": str(out)}, str(out))
 
@@ -254,13 +260,19 @@ def import_queue(
     reach: ReachOf = Reach(),  # noqa: B008 - frozen
     common: CommonOf = Common(),  # noqa: B008 - frozen
 ) -> None:
-    """Hand in the jobs of an export, in their order; they get new ids."""
+    """Hand in the jobs of an export, in their order; they get new ids.
+
+    A second import of the same file within a day makes nothing twice: it names the jobs that the
+    first one made.
+    """
     client = client_of(reach)
     if client is None:
         raise BadRequest("An import speaks to a server; name it with --server URL.", field="server")
     reporter = Reporter(common)
-    made = []
-    for old, new in read_queue(file, client):
-        made.append({"was": old, "is": new})
-        reporter.say(f"{old}  ->  {new}")
-    reporter.emit("result", jobs=made)
+    made: list[dict[str, Any]] = []
+    for item in read_queue(file, client):
+        made.append({"was": item.was, "is": item.now, "there": item.there})
+        reporter.say(f"{item.was}  ->  {item.now}{'  was there' if item.there else ''}")
+    there = sum(item["there"] for item in made)
+    reporter.emit("result", jobs=made, there=there)
+    reporter.say(f"{len(made)} jobs, {there} of which were there already")

@@ -3,7 +3,8 @@
 import time
 from typing import Any
 
-from vidgen.cli.report import clock, pairs
+from server.cli.report import pairs, visible
+from vidgen.cli.report import clock
 
 _SHOWN = 48
 Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]
@@ -43,7 +44,7 @@ def job_rows(found: list[dict[str, Any]]) -> Rows:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
+    line = visible(" ".join(text.split()))
     return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
 
 
@@ -82,8 +83,8 @@ def job_text(job: dict[str, Any]) -> str:
         ("GPU seconds", usage.get("gpu_seconds") and f"{_total(usage['gpu_seconds']):.1f}"),
     ]  # fmt: skip
     lines = [pairs([(name, str(value)) for name, value in facts if value is not None])]
-    lines += [f"adjusted  {_adjusted(item)}" for item in job["adjustments"]]
-    lines += [f"note      {text}" for text in job["warnings"]]
+    lines += [visible(f"adjusted  {_adjusted(item)}") for item in job["adjustments"]]
+    lines += [visible(f"note      {text}") for text in job["warnings"]]
     return "\n".join(lines)
 
 
@@ -149,4 +150,4 @@ def event_text(kind: str, data: dict[str, Any]) -> str:
     words = " ".join(f"{name}={_value(name, value)}" for name, value in shown.items())
     error = data.get("error")
     told = f"  {error['code']}: {error['message']}" if isinstance(error, dict) else ""
-    return f"{at}  {data['id']}  {kind}  {words}{told}"
+    return visible(f"{at}  {data['id']}  {kind}  {words}{told}")

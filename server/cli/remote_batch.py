@@ -16,6 +16,7 @@ from server.cli.remote_generate import needed
 from server.cli.remote_job import RemoteJob
 from server.cli.remote_options import JobFlags, JobFlagsOf, options_given
 from server.cli.remote_text import made_data, made_text
+from server.cli.report import Reporter, table
 from server.inputs.fields import references
 from vidgen.cli.batch import TEMPLATE
 from vidgen.cli.batch_items import Item, Manifest, find_images, make_items, read_grid, read_prompts
@@ -23,7 +24,6 @@ from vidgen.cli.interrupt import stoppable
 from vidgen.cli.naming import check_template, name_for
 from vidgen.cli.options import Common, CommonOf, FlagsOf, RequestFlags, flags_given, flowing
 from vidgen.cli.place import settings_of
-from vidgen.cli.report import Reporter, table
 from vidgen.errors import BadRequest, Cancelled, VidgenError
 from vidgen.events import CancelToken
 from vidgen.media import PROFILES

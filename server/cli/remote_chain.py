@@ -18,15 +18,21 @@ from server.cli.client import Client
 from server.cli.desk import client_of
 from server.cli.options import Remote, RemoteOf
 from server.cli.remote_files import bring_files, refuse_local
-from server.cli.remote_generate import finished, needed, out_path, remote_request, tell_accepted
+from server.cli.remote_generate import (
+    check_out,
+    finished,
+    needed,
+    out_path,
+    remote_request,
+    tell_accepted,
+)
 from server.cli.remote_job import RemoteJob
 from server.cli.remote_options import JobFlags, JobFlagsOf, options_given
 from server.cli.remote_text import estimate_text
+from server.cli.report import Reporter
 from vidgen.cli.interrupt import stoppable
 from vidgen.cli.naming import DEFAULT_TEMPLATE, check_template
 from vidgen.cli.options import Common, CommonOf, Running, flowing
-from vidgen.cli.report import Reporter
-from vidgen.media.disk import check_folder, check_name
 from vidgen.request import VideoRequest
 
 
@@ -85,9 +91,7 @@ def run_one(
     names  the file that was asked for, and the template without one
     """
     out, template = names
-    if out is not None:
-        check_name(out)
-    check_folder((out or Path("-")).absolute().parent)
+    check_out(out)
     item = RemoteJob(client, client.create(path, body), reporter)
     tell_accepted(item.video, reporter)
     if detach:

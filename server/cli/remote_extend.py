@@ -20,9 +20,9 @@ from server.cli.remote_chain import run_one
 from server.cli.remote_files import bring_file, bring_files, refuse_local
 from server.cli.remote_generate import needed, remote_request
 from server.cli.remote_options import JobFlags, JobFlagsOf, options_given
+from server.cli.report import Reporter
 from vidgen.cli.naming import DEFAULT_TEMPLATE, check_template
 from vidgen.cli.options import Common, CommonOf, Running, flowing
-from vidgen.cli.report import Reporter
 
 _JOB = "video_"
 

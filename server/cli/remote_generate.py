@@ -13,17 +13,17 @@ from server.cli.remote_files import bring_files, refuse_local
 from server.cli.remote_job import RemoteJob
 from server.cli.remote_options import JobFlags, JobFlagsOf, options_given
 from server.cli.remote_text import estimate_text, made_data, made_text
+from server.cli.report import Reporter
 from vidgen.adjustment import Adjustment
 from vidgen.cli.generate import add_prompt
 from vidgen.cli.interrupt import stoppable
 from vidgen.cli.naming import DEFAULT_TEMPLATE, check_template, format_of, name_for
 from vidgen.cli.options import Common, CommonOf, FlagsOf, RequestFlags, flags_given, flowing
 from vidgen.cli.place import settings_of
-from vidgen.cli.report import Reporter
 from vidgen.errors import BadRequest
 from vidgen.events import CancelToken
 from vidgen.media import PROFILES
-from vidgen.media.disk import check_folder, check_name
+from vidgen.media.disk import check_folder, check_name, check_target
 from vidgen.request import VideoRequest, parse_request
 
 
@@ -68,9 +68,8 @@ def generate(
         found = client.post("/v1/videos/estimate", bodies[0])
         reporter.answer({"event": "plan", "dry_run": True, "plan": found}, estimate_text(found))
         return
-    if out is not None:
-        check_name(out)
-    check_folder((out or Path("-")).absolute().parent)
+    for number in range(len(bodies)):
+        check_out(out, number, len(bodies))
     jobs = [RemoteJob(client, client.create("/v1/videos", body), reporter) for body in bodies]
     for item in jobs:
         tell_accepted(item.video, reporter)
@@ -141,6 +140,21 @@ def tell_accepted(video: dict[str, Any], reporter: Reporter) -> None:
     reporter.say(f"{video['id']}  {video['state']}")
 
 
+def check_out(out: Path | None, index: int = 0, count: int = 1) -> None:
+    """Refuse, before anything is made, a file that could not be written in the end.
+
+    Raises  BadRequest, DoesNotFit
+    """
+    if out is not None:
+        check_name(out)
+        check_target(_numbered(out, index, count))
+    check_folder((out or Path("-")).absolute().parent)
+
+
+def _numbered(out: Path, index: int, count: int) -> Path:
+    return out if count == 1 else out.with_name(f"{out.stem}-{index + 1}{out.suffix}")
+
+
 def out_path(
     out: Path | None,
     template: str,
@@ -151,7 +165,7 @@ def out_path(
 ) -> Path:
     """Return the file of one clip; without --out no existing one is replaced."""
     if out is not None:
-        return out if count == 1 else out.with_name(f"{out.stem}-{index + 1}{out.suffix}")
+        return _numbered(out, index, count)
     size = video["width"], video["height"]
     stem = name_for(template, request.given(), seed=video["seed"], index=index,
                     model=video["model"], size=size)  # fmt: skip

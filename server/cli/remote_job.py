@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from server.cli.client import Client, job_path
-from vidgen.cli.report import Reporter, clock
+from server.cli.report import Reporter, visible
+from vidgen.cli.report import clock
 from vidgen.errors import BadOutput, Cancelled, DoesNotFit, VidgenError
 from vidgen.events import CancelToken, Progress
 
@@ -72,7 +73,7 @@ class RemoteJob:
         elif error.get("retryable"):
             hint = f" {self.way_back('retry')} tries it again."
         kind = _CLASSES.get(error["code"], VidgenError)
-        return kind(f"{self.id}: {error['message']}{hint}", code=error["code"])
+        return kind(visible(f"{self.id}: {error['message']}{hint}"), code=error["code"])
 
     def way_back(self, action: str) -> str:
         """Return the command that does something with it later."""
@@ -111,7 +112,8 @@ class RemoteJob:
         video = self.video
         eta = 0.0 if video["eta_s"] is None else float(video["eta_s"]["p50"])
         elapsed = time.monotonic() - self._began
-        step = Progress(video["phase"] or "denoise", video["step"], video["steps"], elapsed, eta)
+        phase: Any = visible(video["phase"] or "denoise")
+        step = Progress(phase, video["step"], video["steps"], elapsed, eta)
         self._reporter.progress(step, clip, clips)
 
     def _where(self) -> str:

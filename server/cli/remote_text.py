@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from vidgen.cli.report import pairs
+from server.cli.report import pairs, visible
 from vidgen.cli.show import between, bytes_text, seconds_text
 from vidgen.workload import Interval
 
@@ -26,10 +26,10 @@ def estimate_text(found: dict[str, Any]) -> str:
         facts.append(("price", f"{found['price']['low']:.4g} to {found['price']['high']:.4g}"))
     lines = [pairs(facts)]
     lines += [
-        f"adjusted  {item['field']}: {item['asked']} -> {item['used']} ({item['why']})"
+        visible(f"adjusted  {item['field']}: {item['asked']} -> {item['used']} ({item['why']})")
         for item in found["adjustments"]
     ]
-    return "\n".join([*lines, *(f"note      {text}" for text in found["warnings"])])
+    return "\n".join([*lines, *(visible(f"note      {text}") for text in found["warnings"])])
 
 
 def made_data(video: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def made_data(video: dict[str, Any], path: Path) -> dict[str, Any]:
 def made_text(video: dict[str, Any], path: Path) -> str:
     """Say in one line what was made."""
     clips = f", {video['clips']} clips" if video["clips"] > 1 else ""
-    return (
+    return visible(
         f"{path}  {video['size']}, {video['num_frames']} frames at {video['fps']} fps{clips}, "
         f"seed {video['seed']}, {video['id']}"
     )

@@ -10,11 +10,11 @@ from cyclopts import Parameter
 from server.cli.devices import worker_devices
 from server.cli.extra import need_extra, need_studio
 from server.cli.options import SettingsFlags, SettingsOf
+from server.cli.report import Reporter, pairs, table
 from server.cli.settings import gather_settings, shown_value
 from server.settings import ServerSettings
 from vidgen.cli.options import Common, CommonOf, flags_given, flowing
 from vidgen.cli.place import home_of, settings_of
-from vidgen.cli.report import Reporter, pairs, table
 from vidgen.settings import Setting
 
 
@@ -87,10 +87,11 @@ def serve(
 def _run(serving: Serving, reporter: Reporter, *, ui: bool) -> int:
     """Run all processes until told to end; return the exit code."""
     from server.api.logs import set_up_logs
-    from server.cli.places import refuse_network_disk
+    from server.cli.preflight import check_places, check_port
     from server.cli.supervisor import Child, Supervisor
 
-    refuse_network_disk(serving.settings)
+    check_places(serving.settings, serving.home)
+    check_port(serving.settings)
     set_up_logs(serving.settings)
     order: dict[str, Any] = {
         "settings": serving.settings.model_dump(mode="json"),

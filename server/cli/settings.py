@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from server.settings import ServerSettings, masked
 from vidgen.cli.options import Common
 from vidgen.cli.place import home_of
-from vidgen.errors import BadRequest, NotFound
+from vidgen.errors import BadRequest
 from vidgen.request_names import explain
 from vidgen.settings import (
     PREFIX,
@@ -19,6 +19,7 @@ from vidgen.settings import (
     SERVER_TABLE,
     Setting,
     environment_names,
+    files_there,
     listed_text,
     read_file,
 )
@@ -54,13 +55,9 @@ def gather_settings(
 
 def _files(common: Common, environ: Mapping[str, str], folder: Path) -> list[Path]:
     """Return the files that are there, the strongest first."""
-    files = [folder / PROJECT_FILE, home_of(common).settings]
     named = common.config or environ.get("VIDGEN_CONFIG")
-    if named:
-        if not Path(named).is_file():
-            raise NotFound(f"The settings file {named} does not exist.", field="config")
-        files.insert(0, Path(named))
-    return [path for path in files if path.is_file()]
+    places = folder / PROJECT_FILE, home_of(common).settings
+    return files_there(Path(named) if named else None, *places)
 
 
 def _layer(data: Mapping[str, Any], origin: str) -> dict[str, Setting]:

@@ -27,6 +27,7 @@ _DRAINING = (
     b"Draining: running clips may end; a second signal kills all at once, and those clips are lost"
     b" (their jobs go on from the last finished one).\n"
 )
+_FROM_OUTSIDE = (0, -signal.SIGKILL, -signal.SIGTERM)  # how a process ends that somebody ended
 _CLASSES = {kind.exit_code: kind for kind in (BadRequest, NotFound, DoesNotFit, Busy)}
 
 
@@ -36,6 +37,7 @@ class Child:
 
     order    what `server.cli.child` is told
     environ  added to the environment
+    up       whether it was ever ready: from then on its end is a crash, before it is a refusal
     """
 
     name: str
@@ -44,7 +46,7 @@ class Child:
     process: subprocess.Popen[bytes] | None = None
     channel: socket.socket | None = None
     began: float = 0.0
-    starts: int = 0
+    up: bool = False
     crashes: int = 0
     due: float | None = None
 
@@ -66,7 +68,6 @@ class Child:
         ours.sendall(json.dumps(self.order).encode() + b"\n")
         ours.setblocking(False)
         self.channel, self.began, self.due = ours, time.monotonic(), None
-        self.starts += 1
 
     def said(self) -> list[dict[str, Any]]:
         """Return what it has told since the last look."""
@@ -114,28 +115,37 @@ class Supervisor:
 
     def _keep(self, on_listening: Callable[[str], None]) -> None:
         """Keep all running until the first signal."""
-        told = False
         while not self._signals:
-            for child in (self._api, *(self._workers if told else ())):
-                for message in child.said():
-                    _check(child, message)
-                    if not told and "listening" in message:
-                        told = True
-                        self._settle_port(message["listening"])
-                        on_listening(message["listening"])
-                self._look_after(child)
+            for child in (self._api, *(self._workers if self._api.up else ())):
+                ended = not child.alive  # before it is heard: what ends has said all
+                self._hear(child, on_listening)
+                if ended:
+                    self._look_after(child)
             time.sleep(LOOK_SECONDS)
+
+    def _hear(self, child: Child, on_listening: Callable[[str], None]) -> None:
+        """Take in what a child has told since the last look."""
+        for message in child.said():
+            if "error" in message:
+                _refused(child, message["error"])
+            elif not child.up:
+                child.up = True
+                if "listening" in message:
+                    self._settle_port(message["listening"])
+                    on_listening(message["listening"])
 
     def _settle_port(self, address: str) -> None:
         """Have a restarted API take the port that the first one was given."""
         self._api.order["settings"]["port"] = int(address.rsplit(":", 1)[1])
 
     def _look_after(self, child: Child) -> None:
-        """Start a child that does not run when it is its time."""
+        """Start a child that does not run when it is its time.
+
+        Raises  VidgenError for one that has ended before it was ever ready
+        """
         now = time.monotonic()
-        if child.alive:
-            return
         if child.process is not None and child.due is None:
+            _check_end(child, child.process.returncode)
             child.due = now + self._wait_of(child, child.process.returncode, now)
         if child.due is None or now >= child.due:
             child.close()
@@ -186,16 +196,21 @@ class Supervisor:
                 signal.signal(number, handler)
 
 
-def _check(child: Child, message: Mapping[str, Any]) -> None:
-    """Raise what a child refused to start with; later refusals are crashes."""
-    error = message.get("error")
-    if error is None:
-        return
-    if child.starts > 1:
+def _refused(child: Child, error: Mapping[str, Any]) -> None:
+    """Raise what a child refused to start with; what it says later is logged."""
+    if child.up:
         log.error("%s: %s", child.name, error["message"])
         return
     kind = _CLASSES.get(error["exit_code"], VidgenError)
     raise kind(error["message"], code=error["code"], field=error.get("param"))
+
+
+def _check_end(child: Child, code: int) -> None:
+    """Raise VidgenError for a child that would end in the same way each time it is started."""
+    if not child.up and code not in _FROM_OUTSIDE:
+        raise VidgenError(
+            f"{child.name} ended with {_how(code)} before it was ready; its log above says why."
+        )
 
 
 def _how(code: int) -> str:

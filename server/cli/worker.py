@@ -9,6 +9,7 @@ from server.cli.options import SettingsFlags, SettingsOf
 from server.cli.settings import gather_settings
 from vidgen.cli.options import Common, CommonOf, flags_given, flowing
 from vidgen.cli.place import home_of, settings_of
+from vidgen.models import resolve
 
 
 @flowing
@@ -41,6 +42,8 @@ def worker(
     again, as systemd and vidgen serve do.
     """
     need_extra("worker")
+    for name in model or ():
+        resolve(name)
     settings, _ = gather_settings(flags_given(flags), common)
     given = {} if device is None else {"device": device}
     asked = settings_of(common, given).own("device", "auto")
@@ -48,9 +51,11 @@ def worker(
     settings = settings.with_home(home)
     from server.api.logs import set_up_logs
     from server.cli.places import refuse_other_hosts
+    from server.cli.preflight import check_places
     from server.worker.main import WorkerOptions, run_worker
 
     set_up_logs(settings)
+    check_places(settings, home)
     refuse_other_hosts(settings)
     options = WorkerOptions(
         device=asked,

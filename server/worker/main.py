@@ -56,9 +56,15 @@ class WorkerOptions:
     models: tuple[str, ...] | None = None
 
 
-def run_worker(settings: ServerSettings, home: Path, options: WorkerOptions) -> int:
+def run_worker(
+    settings: ServerSettings,
+    home: Path,
+    options: WorkerOptions,
+    on_ready: Callable[[], None] = lambda: None,
+) -> int:
     """Work until a SIGTERM; return the exit code.
 
+    on_ready  called when it begins to look for jobs
     Raises  BadRequest, Unsupported, Busy (the device has a worker) before anything is begun
     """
     set_up_tracing(settings, "vidgen-worker")
@@ -69,7 +75,8 @@ def run_worker(settings: ServerSettings, home: Path, options: WorkerOptions) -> 
     try:
         module, _, name = options.renderer.partition(":")
         make: Callable[[str, Path], Renderer] = getattr(importlib.import_module(module), name)
-        return WorkerProcess(settings, options, device, make(device.name, home)).run()
+        process = WorkerProcess(settings, options, device, make(device.name, home))
+        return process.run(on_ready)
     finally:
         lock.close()
 
@@ -99,7 +106,7 @@ class WorkerProcess:
         self._drained = threading.Event()
         self._reaped_at = self._swept_at = 0.0
 
-    def run(self) -> int:
+    def run(self, on_ready: Callable[[], None]) -> int:
         """Work until a SIGTERM, or the second one; return the exit code."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._drain)
@@ -107,6 +114,7 @@ class WorkerProcess:
             if not self._reach_database():
                 return 0
             log.info("%s is ready", self.id)
+            on_ready()
             self._pulse.start()
             while not self._drained.is_set():
                 self._look()

@@ -178,3 +178,10 @@ def test_offline_holds_for_the_hub_before_it_is_asked(
     run("generate", PROMPT, "--dry-run")
     run("generate", PROMPT, "--dry-run", "--offline")
     assert seen == ["0", "1"]
+
+
+def test_a_folder_in_the_place_of_a_settings_file_is_told(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "vidgen.toml").mkdir()
+    ran = run("generate", "a ball", "--dry-run")
+    assert ran.code == 2
+    assert "vidgen.toml is a folder; move it away or put a file in its place." in ran.err

@@ -4,13 +4,12 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
-from pydantic import Field
 from sqlalchemy import func, select
 
 from server.api.auth import Reader, needs
 from server.api.bodies import read_body
 from server.api.docs import body, errors
-from server.api.fields import parse
+from server.api.fields import KeyCreate, TenantUpdate, parse
 from server.api.services import ServicesOf, check_id
 from server.database.tables import jobs
 from server.problems import Problem
@@ -20,31 +19,10 @@ from server.queue.fleet import Worker, list_workers
 from server.queue.keys import Key, create_key, list_keys, revoke_key
 from server.queue.standing import standing_of
 from server.states import JobState
-from vidgen.request_values import Untrusted
 
 router = APIRouter(prefix="/v1", tags=["administration"])
 admin = APIRouter(prefix="/v1", tags=["administration"], dependencies=[Depends(needs("admin"))])
 BodyOf = Annotated[dict[str, Any], Depends(read_body)]
-
-
-class KeyCreate(Untrusted):
-    """A key to be made."""
-
-    tenant: str = Field("default", pattern=r"^[A-Za-z0-9._-]{1,64}$", max_length=64)
-    name: str = Field(min_length=1, max_length=256)
-    scopes: tuple[str, ...] = Field(("create", "read"), min_length=1, max_length=3)
-    models: tuple[str, ...] | None = Field(None, min_length=1, max_length=100)
-
-
-class TenantUpdate(Untrusted):
-    """What changes of a tenant; null takes a bound away, and name and weight are never null."""
-
-    name: str = Field("", min_length=1, max_length=256)
-    weight: float = Field(1.0, ge=1e-3, le=1e3)
-    max_queued: int | None = Field(None, ge=0, le=10**6)
-    max_running: int | None = Field(None, ge=1, le=10**6)
-    gpu_seconds_per_day: float | None = Field(None, ge=0, le=1e12)
-    budget_per_month: float | None = Field(None, ge=0, le=1e12)
 
 
 BODIES = (KeyCreate, TenantUpdate)

@@ -45,8 +45,28 @@ def test_a_tenant_has_bounds_that_can_be_taken_away(run: Any) -> None:
                "--budget-per-month", "9.5", "--json").last  # fmt: skip
     assert (set_["weight"], set_["max_queued"], set_["budget_per_month"]) == (3.0, None, 9.5)
     assert "studio" in run("keys", "tenants", "ls").out
-    for words, said in ((["--weight", "0"], "above 0"), (["--weight", "much"], "neither a number"),
-                        ([], "at least one")):  # fmt: skip
+    for words, said in (
+        (["--weight", "0"], "weight=0.0: must be"),
+        (["--weight", "5e-324"], "weight=5e-324: must be at least 0.001"),
+        (["--weight", "much"], "neither a number"),
+        ([], "at least one"),
+    ):
         ran = run("keys", "tenants", "set", "studio", *words)
         assert ran.code == 2
         assert said in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--tenant", "../x"], "tenant='../x': must match"),
+        (["--name", ""], "name='': must not be empty"),
+        (["--name", "a" * 5000], "must have at most 256 characters"),
+        (["--scopes", ""], "scopes=[]: must have at least 1 of them"),
+    ],
+)
+def test_a_key_that_the_api_would_refuse_is_refused(run: Any, words: list[str], said: str) -> None:
+    ran = run("keys", "create", *words)
+    assert ran.code == 2
+    assert said in ran.err
+    assert "There is no key." in run("keys", "ls").out

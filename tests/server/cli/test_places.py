@@ -1,5 +1,7 @@
 """Which devices workers take, and where a database may lie."""
 
+import socket
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -117,3 +119,59 @@ def test_a_database_that_is_away_is_told_without_its_password(
     assert ran.code == 1
     assert "cannot be reached" in ran.err
     assert "secret" not in ran.err
+
+
+@pytest.fixture
+def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have what would be started not run."""
+    monkeypatch.setattr("server.cli.supervisor.Supervisor.run", lambda *_: 99)
+    monkeypatch.setattr("server.worker.main.run_worker", lambda *_: 99)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--home", "/dev/null"], "home: /dev/null/server cannot be written (Not a directory)"),
+        (["--store", "/proc/foo"], "store: /proc/foo cannot be written"),
+        (["--work", "/proc/foo"], "work: /proc/foo cannot be written"),
+        (["--database", "sqlite:////proc/foo/a.db"], "database: /proc/foo cannot be written"),
+        (["--database", "sqlite:///."], "cannot be opened: unable to open database file"),
+        (["--database", "sqlite:///corrupt.db"], "cannot be opened: file is not a database"),
+        (["--database", "sqlite:///foreign.db"], "another program (it has the table 'jobs')"),
+        (["--database", "postgresql://u:pw@127.0.0.1:1/x"], "cannot be reached"),
+        (["--store", "ftp://x"], "store='ftp://x' is neither a folder nor"),
+    ],
+)
+@pytest.mark.parametrize("command", ["serve", "worker"])
+def test_a_place_that_cannot_be_used_is_told_before_anything_starts(
+    run: Any, nothing_starts: None, tmp_path: Path, command: str, words: list[str], said: str
+) -> None:
+    (tmp_path / "corrupt.db").write_text("no database at all")
+    with sqlite3.connect(tmp_path / "foreign.db") as made:
+        made.execute("CREATE TABLE jobs (a)")
+    made.close()
+    ran = run(command, "--device", "cpu", *words)
+    assert ran.code in (1, 2)
+    assert said in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_a_port_that_is_taken_is_told_before_anything_starts(
+    run: Any, nothing_starts: None
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ran = run("serve", "--workers", "0", "--port", port)
+    assert ran.code == 2
+    assert f"port={port} on 127.0.0.1 cannot be listened on (Address already in use)" in ran.err
+    ran = run("serve", "--workers", "0", "--host", "192.0.2.1")
+    assert ran.code == 2
+    assert "host='192.0.2.1' is no address of this machine" in ran.err
+    assert run("serve", "--workers", "0", "--port", "0").code == 99
+
+
+def test_a_worker_for_a_model_that_is_none_does_not_start(run: Any, nothing_starts: None) -> None:
+    ran = run("worker", "--device", "cpu", "--model", "toyworld", "--model", "nomodel")
+    assert ran.code == 4
+    assert "Model 'nomodel' is not a known name" in ran.err
+    assert run("worker", "--device", "cpu", "--model", "toyworld").code == 99

@@ -138,6 +138,10 @@ def test_a_queue_goes_into_a_file_and_comes_out_again(
     with zipfile.ZipFile(tmp_path / "jobs.zip") as archive:
         assert sum(name.endswith("first.png") for name in archive.namelist()) == 1
     made = run("queue", "import", "jobs.zip", *there, "--json").last["jobs"]
+    again = run("queue", "import", "jobs.zip", *there, "--json").last
+    assert again["jobs"] == [{**item, "there": True} for item in made]
+    assert again["there"] == len(made)
+    assert not any(item["there"] for item in made)
     renamed = {item["was"]: item["is"] for item in made}
     assert {plain, pictured} <= renamed.keys()
     copy = fleet.call("GET", f"/v1/videos/{renamed[plain]}")[1]
@@ -171,3 +175,18 @@ def test_an_event_is_told_in_a_person_s_numbers() -> None:
     data = {"id": "video_a", "ts": moment, "seq": 4, "eta_at": moment + 1.25, "share": 0.123456789}
     line = event_text("job.step", {**data, "step": 3, "phase": "denoise"})
     assert line == "09:08:07  video_a  job.step  eta_at=09:08:08 share=0.1235 step=3 phase=denoise"
+
+
+def test_a_folder_is_no_file_to_bring_something_to(
+    run: Any, jobs: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "out").mkdir()
+    for desk in ("server.cli.desk.RemoteDesk", "server.cli.local_desk.LocalDesk"):
+        monkeypatch.setattr(f"{desk}.fetch", lambda *_: pytest.fail("it was brought"))
+    for there in ([], ["--server", "http://127.0.0.1:9"]):
+        ran = run("queue", "fetch", jobs[0], "--out", "out", *there)
+        assert ran.code == 2
+        assert "'out' is a folder; give a name for a file." in ran.err
+    ran = run("generate", "a ball", "--out", "out", "--server", "http://127.0.0.1:9")
+    assert ran.code == 2
+    assert "'out' is a folder" in ran.err

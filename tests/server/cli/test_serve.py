@@ -10,13 +10,16 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
 
 from server.cli.supervisor import BACKOFF_SECONDS, STEADY_SECONDS, Child, Supervisor
+from server.settings import ServerSettings
 from server.worker.stop import EXIT_STUCK
+from vidgen.errors import BadRequest, VidgenError
 
 
 @pytest.mark.parametrize("code", [1, -9])
@@ -132,3 +135,114 @@ def test_a_device_that_is_taken_is_told(run: Any, serving: Serving, tmp_path: Pa
     ran = run("serve", "--home", tmp_path / "home", "--port", "0", "--device", "cpu")
     assert ran.code == 75
     assert "Another worker runs on cpu-0" in ran.err
+
+
+class EnoughError(Exception):
+    """A child was started once more than its lives were told."""
+
+
+class Scripted(Child):
+    """A child whose lives are told beforehand: what it says, and its exit code; None: it lives."""
+
+    lives: Any
+
+    def start(self) -> None:
+        """Begin the next life."""
+        try:
+            self.words, code = next(self.lives)
+        except StopIteration:
+            raise EnoughError from None
+        self.due = None
+        self.process = SimpleNamespace(
+            poll=lambda: code, returncode=code, wait=lambda: code, send_signal=lambda _number: None
+        )  # type: ignore[assignment]
+
+    def said(self) -> list[dict[str, Any]]:
+        """Return what it says in this life, once."""
+        words, self.words = getattr(self, "words", []), []
+        return words
+
+
+def scripted(name: str, *lives: tuple[list[dict[str, Any]], int | None]) -> Scripted:
+    """Return a child that lives so."""
+    child = Scripted(name, {"settings": {}})
+    child.lives = iter(lives)
+    return child
+
+
+LISTENS = {"listening": "http://127.0.0.1:1234"}
+REFUSES = {"error": {"code": "bad_request", "message": "It cannot be.", "exit_code": 2}}
+
+
+@pytest.fixture
+def supervised(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run children until one has used up its lives."""
+    monkeypatch.setattr("server.cli.supervisor.BACKOFF_SECONDS", (0.0,))
+    monkeypatch.setattr("server.cli.supervisor.LOOK_SECONDS", 0.0)
+
+    def call(api: Child, *workers: Child) -> None:
+        Supervisor(api, workers).run(lambda _at: None)
+
+    return call
+
+
+def test_a_child_that_never_was_ready_ends_all_with_one_sentence(supervised: Any) -> None:
+    with pytest.raises(BadRequest, match="It cannot be"):
+        supervised(scripted("api", ([REFUSES], 2)))
+    with pytest.raises(VidgenError, match="api ended with code 1 before it was ready"):
+        supervised(scripted("api", ([], 1)))
+    with pytest.raises(VidgenError, match="worker ended with signal SIGSEGV before it was ready"):
+        supervised(scripted("api", ([LISTENS], None)), scripted("worker", ([], -11)))
+
+
+def test_a_child_that_was_ready_is_started_again_whatever_ends_it(supervised: Any) -> None:
+    with pytest.raises(EnoughError):
+        supervised(scripted("api", ([LISTENS], 1), ([], 1), ([REFUSES], 2)))
+    api = scripted("api", ([LISTENS], None))
+    with pytest.raises(EnoughError):
+        supervised(api, scripted("worker", ([{"ready": True}, REFUSES], 1), ([REFUSES], 1)))
+
+
+def test_a_child_that_somebody_kills_is_started_again(supervised: Any) -> None:
+    with pytest.raises(EnoughError):
+        supervised(scripted("api", ([], -9), ([], -15)))
+
+
+def _ends(child: Child) -> list[dict[str, Any]]:
+    """Wait until a child that was started has ended; return what it told."""
+    assert child.process is not None
+    try:
+        child.process.wait(120)
+        return child.said()
+    finally:
+        child.process.kill()
+        child.close()
+
+
+@pytest.mark.slow
+def test_a_child_tells_what_ends_it(tmp_path: Path) -> None:
+    (tmp_path / "work").write_text("a file in the place of a folder")
+    settings = ServerSettings(work=str(tmp_path / "work")).with_home(tmp_path)
+    order = {"settings": settings.model_dump(mode="json"), "home": str(tmp_path), "part": "api",
+             "studio": False}  # fmt: skip
+    child = Child("api", order)
+    child.start()
+    (told,) = _ends(child)
+    assert "work' cannot be used: File exists." in told["error"]["message"]
+
+
+@pytest.mark.slow
+def test_a_worker_tells_that_it_is_ready(tmp_path: Path) -> None:
+    order = {"settings": ServerSettings().model_dump(mode="json"), "home": str(tmp_path),
+             "part": "worker",
+             "worker": {"device": "cpu:0", "renderer": "tests.server.fake:make"}}  # fmt: skip
+    child = Child("worker cpu:0", order)
+    child.start()
+    told: list[dict[str, Any]] = []
+    until = time.monotonic() + 120
+    while child.alive and not told and time.monotonic() < until:
+        told = child.said()
+        time.sleep(0.1)
+    child.signal(signal.SIGTERM)
+    _ends(child)
+    assert told == [{"ready": True}]

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from server.cli.settings import gather_settings
 from server.settings import ServerSettings, masked
 from vidgen.cli.options import Common
-from vidgen.errors import NotFound
+from vidgen.errors import BadRequest, NotFound
 from vidgen.request_names import explain
 from vidgen.settings import environment_names
 
@@ -153,3 +153,12 @@ def test_settings_that_can_work_are_taken() -> None:
         "cors_origins": ["https://a.example:8443"],
     }
     assert ServerSettings.model_validate(good).public_url == good["public_url"]
+
+
+def test_a_settings_file_that_is_a_folder_is_told(run: Any, tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "home"):
+        path = place / "vidgen.toml"
+        path.mkdir(parents=True)
+        with pytest.raises(BadRequest, match=r"vidgen\.toml is a folder; move it away"):
+            gather_settings({}, Common(home=tmp_path / "home"), environ={}, folder=tmp_path)
+        path.rmdir()
