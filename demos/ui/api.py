@@ -83,6 +83,11 @@ class Api:
         try:
             answer = await self._upstream.call(method, path, self._key, data, click=click)
             found = answer.json()
+        except UnicodeEncodeError:
+            raise Refused(
+                "A text holds half of a character, perhaps of an emoji; delete it and type it "
+                "again."
+            ) from None
         except (httpx.TransportError, ValueError):
             raise _away() from None
         if answer.is_success:

@@ -13,12 +13,11 @@ from gradio.components import Component
 
 from demos.ui import cards
 from demos.ui.api import Api, Refused
-from demos.ui.form import FILES, FIRST, Entry, entries, given, shown, widget
-from demos.ui.gate import COOKIE
+from demos.ui.form import FILES, FIRST, MOST_CLIPS, Entry, entries, given, shown, widget
+from demos.ui.gate import COOKIE, WHO
 from demos.ui.upstream import Upstream
 from server.states import JobState
 
-MOST_CLIPS = 64
 _IDLE = "What it will become, and what it costs, is said here before you press."
 # By what was put back of it.
 _NOTES = {
@@ -37,8 +36,12 @@ _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"
 _LIGHT: dict[str, Any] = {**_QUIET, "queue": False}
 _AFRESH = "() => window.vidgen.afresh()"
 # What the form holds when a button is pressed is what the server gets.
-_CLICK = "(_, ...all) => { window.vidgen.handing(all); return [window.vidgen.key(), ...all]; }"
-_SAVE = "(edited, ...all) => { window.vidgen.handing(all); return [edited, ...all]; }"
+_CLICK = "(_, ...all) => [window.vidgen.handing(window.vidgen.key(), all), ...all]"
+_SAVE = "(edited, ...all) => [window.vidgen.saving(edited, all), ...all]"
+_OTHER = (
+    "Whoever was signed in when this page came no longer is, so nothing was sent; what is written "
+    "here comes back when they sign in again."
+)
 _ANSWERED = "(done, edited, ...all) => window.vidgen.answered(done, edited, all)"
 # States in which what a job will make can be changed, as long as it was never begun.
 _CHANGED = (JobState.QUEUED, JobState.HELD, JobState.INTERRUPTED, JobState.PAUSED)
@@ -77,8 +80,14 @@ class Create:
             return cards.problem(refusal.message), elsewhere
         return cards.preflight(found, count), elsewhere
 
-    async def generate(self, click: str, request: gr.Request, *values: Any) -> tuple[str, str]:
-        """Hand the jobs in; return a line that says so and the id of the first."""
+    async def generate(self, handed: str, request: gr.Request, *values: Any) -> tuple[str, str]:
+        """Hand the jobs in; return a line that says so and the id of the first.
+
+        handed  the click's key, and whose page it is: "key/sign"
+        """
+        click, _, who = handed.partition("/")
+        if who != _signed_in(request):
+            return cards.problem(_OTHER), ""
         asked = given(self.entries, values)
         if "prompt" not in asked:
             return cards.problem("Write what the clip shows first."), ""
@@ -99,18 +108,19 @@ class Create:
             return cards.problem(some + refusal.message), made[0] if made else ""
         return cards.note(f"{count} clips are queued." if count > 1 else ""), made[0]
 
-    async def save(self, video: str, request: gr.Request, *values: Any) -> tuple[str, str]:
-        """Change a waiting job to what the form says now; what was emptied is taken out.
+    async def save(self, handed: str, request: gr.Request, *values: Any) -> tuple[str, str]:
+        """Change in a waiting job what was changed in the form; what was emptied is taken out.
 
+        handed  the job, whose page it is, and the changed fields: "video_1/sign/prompt,seed"
         Returns a line that says so and, if it was done, the job's id.
         """
+        video, who, names = handed.split("/")
+        if who != _signed_in(request):
+            return cards.problem(_OTHER), ""
         asked = given(self.entries, values)
-        cleared: dict[str, Any] = {
-            name: None for name in self.entries if name not in asked and name != "n"
-        }
-        asked.pop("n", None)
+        changes = {name: asked.get(name) for name in names.split(",") if name not in ("", "n")}
         try:
-            await self._api(request).change(video, cleared | asked)
+            await self._api(request).change(video, changes)
         except Refused as refusal:
             return cards.problem(refusal.message), ""
         return cards.note("Saved: the waiting job was changed."), video
@@ -175,6 +185,11 @@ def _count(asked: dict[str, Any]) -> int:
         return 1
     asked.pop("n", None)
     return found
+
+
+def _signed_in(request: gr.Request) -> str:
+    """Return the sign of who is signed in now, empty for nobody."""
+    return "" if request.request is None else request.request.cookies.get(WHO, "")
 
 
 def _saving(video: str) -> Any:

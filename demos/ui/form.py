@@ -5,6 +5,7 @@ request appears among the advanced ones, under its group, by itself.
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -20,6 +21,7 @@ from vidgen.request import VideoRequest
 FIRST = ("prompt", "negative_prompt", "image", "last_image", "model", "aspect", "seconds",
          "preset", "seed", "n")  # fmt: skip
 # They hold references of what was uploaded.
+MOST_CLIPS = 64  # of one press
 FILES = ("image", "last_image", "video", "mask", "reference_images")
 ASPECTS = ("16:9", "4:3", "1:1", "3:4", "9:16")
 OWN = "model's own"
@@ -142,9 +144,11 @@ def _number(value: Any) -> Any:
     """Return the number that a text is; any other text as it is, so that the server says no."""
     try:
         read = float(value)
-    except (TypeError, ValueError):
+        if not math.isfinite(read):
+            return value
+        return int(value) if str(value).lstrip("-").isdecimal() else read
+    except (TypeError, ValueError, OverflowError):
         return value
-    return int(value) if str(value).lstrip("-").isdecimal() else read
 
 
 def shown(found: Mapping[str, Entry], request: Mapping[str, Any]) -> list[Any]:

@@ -23,7 +23,8 @@ from server.api.auth import is_loopback
 
 PATH = "/ui"
 COOKIE = "vidgen_key"
-WHO = "vidgen_who"  # a sign of the key, for what a browser remembers of a person
+WHO = "vidgen_who"  # a sign of the tenant, for what a browser remembers of whom
+_PAGE_OF = "x-vidgen-page-of"  # as a page tells WHO of its time, with all that it asks
 _API = re.compile(
     r"(videos|storyboards|uploads|models|loras|fields|queue|events|workers)(/[\w.-]+){0,5}",
     re.ASCII,
@@ -32,6 +33,7 @@ _OPEN_PATHS = {"health": "/healthz"}
 _CLOSED = re.compile(r"(gradio_api/)?(file|file=.*|file/.*|upload|proxy=.*|stream/.*|component_"
                      r"server|monitoring.*|dev/.*|vibe.*|deep_link|run_history.*|process_recording)"
                      )  # fmt: skip
+_OTHER = "Whoever was signed in when this page came no longer is; reload this page."
 _CHECK_SECONDS = 5.0
 _MOST_CHECKED = 1000
 _BODY_BYTES = 4096
@@ -86,6 +88,9 @@ class Gate:
         changes = request.method not in ("GET", "HEAD")
         if origin and changes and urlsplit(origin).netloc != request.headers.get("host"):
             return _no("Pages of another origin may not use this studio.")
+        page = request.headers.get(_PAGE_OF)
+        if page is not None and page != request.cookies.get(WHO, ""):
+            return _no(_OTHER)
         return None
 
     async def _answer(self, request: Request, name: str) -> Response | None:
@@ -136,11 +141,20 @@ class Gate:
         if not key.isascii() or not key.isprintable() or ";" in key or not await self._may(key):
             return HTMLResponse(_page("The server does not know this key."), 401)
         answer = RedirectResponse(f"{PATH}/", 303)
-        sign = sha256(key.encode()).hexdigest()[:16]
+        sign = await self._sign(key)
         for name, value in ((COOKIE, key), (WHO, sign)):
             answer.set_cookie(name, value, path=PATH, httponly=name == COOKIE, samesite="strict",
                               secure=request.url.scheme == "https")  # fmt: skip
         return answer
+
+    async def _sign(self, key: str) -> str:
+        """Return a sign of the tenant whose key it is: a new key of theirs finds their drafts."""
+        try:
+            found = (await self._upstream.call("GET", "/v1/queue", key)).json()
+        except (httpx.TransportError, ValueError):
+            found = {}
+        whose = f"tenant {found['tenant']}" if "tenant" in found else key
+        return sha256(whose.encode()).hexdigest()[:16]
 
     def _logout(self, request: Request) -> Response:
         if request.method != "POST":

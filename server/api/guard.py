@@ -17,7 +17,7 @@ log = logging.getLogger("vidgen.server.access")
 
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
+    (b"referrer-policy", b"same-origin"),
     (b"x-frame-options", b"SAMEORIGIN"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )

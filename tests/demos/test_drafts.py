@@ -118,8 +118,9 @@ def test_a_browser_that_remembers_nothing_and_a_broken_memory_do_no_harm(
     box(page, "prompt").fill("kept")
     page.goto(f"{fake_site.address}/{OTHER_PAGE}")  # the form is left
     page.evaluate(
-        """for (const name of Object.keys(localStorage)) if (name.endsWith(' form'))
-        localStorage.setItem(name, JSON.stringify({ edited: 7, known: 'x', fields:
+        """for (const kept of [localStorage, sessionStorage])
+        for (const name of Object.keys(kept)) if (name.endsWith(' form'))
+        kept.setItem(name, JSON.stringify({ edited: 7, known: 'x', fields:
           { prompt: 'read', preset: 'none such', seed: 7, gone: 'x', strict: 'yes' } }));"""
     )
     page.goto(f"{fake_site.address}/ui/")
@@ -150,9 +151,11 @@ def test_a_full_browser_gives_back_what_came_last(fake_site: Site, open_page: An
         found.push(remembered("a"));
         for (const name of Object.keys(localStorage)) if (name.endsWith(" a"))
           localStorage.setItem(name, "[4]");
+        found.push(remembered("a"));
+        sessionStorage.clear();
         return [...found, remembered("a")]; }"""
     )
-    assert found == [[2], [3], [4]]
+    assert found == [[2], [3], [3], [4]]  # another tab's is not this one's
 
 
 def test_a_page_that_nobody_typed_in_since_writes_over_nothing(
@@ -172,7 +175,10 @@ def test_a_page_that_nobody_typed_in_since_writes_over_nothing(
     older.goto(f"{fake_site.address}/{OTHER_PAGE}")
     older.goto(f"{fake_site.address}/ui/")
     filled(older)
-    assert box(older, "prompt").input_value() == "newer"
+    assert box(older, "prompt").input_value() == "older"
+    third = older.context.new_page()
+    third.goto(f"{fake_site.address}/ui/")
+    third.wait_for_function(FILLED % "newer")
 
 
 def opened_by(person: str, context: Any, site: Site) -> Any:

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from hypothesis import given as cases
@@ -76,6 +77,31 @@ def test_no_text_becomes_markup(text: str) -> None:
     assert parts.count("<") == snippets({"prompt": "a"}, "http://x", keyed=True).count("<")
 
 
+def test_several_clips_are_several_calls() -> None:
+    asked = {"prompt": "it's a ball", "n": 3, "seed": 7}
+    sent = 'curl() { for word in "$@"; do case $word in {*) echo "$word";; esac; done; }; '
+    done = subprocess.run(
+        ["bash", "-c", sent + curl(asked, "http://x", keyed=False)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    bodies = [json.loads(line) for line in done.stdout.splitlines()]
+    assert bodies == [{"prompt": "it's a ball", "seed": seed} for seed in (7, 8, 9)]
+    made: list[Any] = []
+
+    class Videos:
+        def create_and_poll(self, **fields: Any) -> Any:
+            made.append(fields)
+            return SimpleNamespace(id="video_1")
+
+        def download_content(self, _id: str) -> Any:
+            return SimpleNamespace(write_to_file=lambda _path: None)
+
+    program = python(asked, "http://x", keyed=False).replace("from openai import OpenAI\n", "")
+    exec(program, {"OpenAI": lambda **_: SimpleNamespace(videos=Videos())})
+    assert made == [{"prompt": "it's a ball", "extra_body": {"seed": seed}} for seed in (7, 8, 9)]
+    assert "--n 3" in command_line(asked, "http://x")
+
+
 @cases(st.text(st.characters(exclude_categories=["C"]), min_size=1))
 def test_snippets_quote_what_a_shell_would_read(prompt: str) -> None:
     asked = {"prompt": prompt, "seed": 7}
@@ -83,7 +109,8 @@ def test_snippets_quote_what_a_shell_would_read(prompt: str) -> None:
         ["bash", "-c", f"vidgen() {{ printf '%s\\n' \"$@\"; }}; {command_line(asked, 'http://x')}"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert done.stdout == f"generate\n{prompt}\n--seed\n7\n"
+    first = f"--prompt={prompt}" if prompt.startswith("-") else prompt  # else it is an option
+    assert done.stdout == f"generate\n{first}\n--seed\n7\n"
     compile(python(asked, "http://x", keyed=True), "snippet", "exec")
     assert "$VIDGEN_API_KEY" in curl(asked, "http://x", keyed=True)
 

@@ -80,11 +80,19 @@ def test_what_is_no_number_of_clips_and_no_seed_goes_to_the_server(heard: Heard)
 
 def test_saving_takes_out_what_was_emptied(heard: Heard) -> None:
     values = shown(FORM.entries, {"prompt": "a ball", "num_inference_steps": 8})
-    done(FORM.save("video_1", gr.Request(), *values))
-    assert (heard.changed["prompt"], heard.changed["num_inference_steps"]) == ("a ball", 8)
-    for name in ("loras", "reference_images", "strict", "preset", "seed", "image"):
-        assert heard.changed[name] is None, name
-    assert "n" not in heard.changed
+    done(FORM.save("video_1//prompt,num_inference_steps,seed,n", gr.Request(), *values))
+    assert heard.changed == {"prompt": "a ball", "num_inference_steps": 8, "seed": None}
+
+
+def test_nothing_is_done_for_whoever_signed_in_later(heard: Heard) -> None:
+    values = shown(FORM.entries, {"prompt": "a secret"})
+    request = gr.Request()
+    said, made = done(FORM.generate("click/sign-of-another", request, *values))
+    assert "no longer is, so nothing was sent" in said
+    assert (made, heard.made) == ("", [])
+    said, saved = done(FORM.save("video_1/sign-of-another/prompt", request, *values))
+    assert "no longer is, so nothing was sent" in said
+    assert (saved, heard.changed) == ("", {})
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 /* Core: what the form's own handlers call, as window.vidgen. */
-import { editing, keep, known, mayReplace, restore } from "./form_draft.js";
-import { sure } from "./lib.js";
+import { changed, editing, keep, known, mayReplace, restore } from "./form_draft.js";
+import { sure, tell } from "./lib.js";
+import { owner } from "./store.js";
 
 const random = (length) => crypto.getRandomValues(new Uint32Array(length));
 let reach = null;
@@ -16,6 +17,12 @@ async function deliver(message) {
   turn = window.vidgen.key();
   reach({ ...message, turn });
 }
+
+let warned = false;
+window.addEventListener("vidgen-unkept", () => {
+  if (!warned) tell("This browser keeps nothing more, so what you type goes when the page is left; free its storage for this address.", true);
+  warned = true;
+});
 
 window.vidgen = {
   /** A new idempotency key: one click, one job. */
@@ -51,9 +58,14 @@ window.vidgen = {
     if (!(await sure("Start afresh?", "All that is in the form is taken out of it.", "Empty the form"))) return;
     await deliver({ action: "fields", fields: {}, said: "The form is empty." });
   },
-  /** The form is about to be handed in as it is now. */
-  handing(values) {
+  /** The form is about to be handed in as it is now; return a word and whose page this is. */
+  handing(word, values) {
     handed = values;
+    return `${word}/${owner}`;
+  },
+  /** The same of a waiting job: also with the names of what is changed, so that nothing else is. */
+  saving(edited, values) {
+    return `${window.vidgen.handing(edited, values)}/${changed(values).join(",")}`;
   },
   /** The waiting job was changed to what was handed in. */
   saved(id) {

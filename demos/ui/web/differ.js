@@ -19,6 +19,6 @@ export function differing(videos) {
 /** Return what sets each job apart, e.g. "attention dense"; its number where nothing does. */
 export function apart(videos) {
   const rows = differing(videos);
-  const found = videos.map((_, k) => rows.map(([name, ...values]) => `${name.replaceAll("_", " ")} ${values[k].split("\n")[0].slice(0, 60)}`).join(", "));
+  const found = videos.map((_, k) => rows.map(([name, ...values]) => `${name.replaceAll("_", " ")} ${[...values[k].split("\n")[0]].slice(0, 60).join("")}`).join(", "));
   return found.map((said, k) => (found.indexOf(said) === found.lastIndexOf(said) ? said : [said, `clip ${videos[k].id.slice(-6)}`].filter(Boolean).join(", ")));
 }

@@ -10,6 +10,8 @@ let awaited = true; // an empty form is not yet what somebody wants kept: it may
 // (a job was made of it, or a button put it there), and the job that it is to change.
 let held = { fields: {}, known: {}, edited: "" };
 
+const short = (text) => [...text].slice(0, 80).join("");
+
 /** Return the fields that differ from their defaults, in their order. */
 const differing = (fields) =>
   Object.fromEntries(NAMES.filter((name) => fields[name] !== form.defaults[name]).map((name) => [name, fields[name]]));
@@ -34,6 +36,12 @@ export function keep(values) {
 /** Say that these values of the form are to be had elsewhere too. */
 export const known = (values) => hold({ known: differing(named(values)) });
 
+/** Return the names of the fields that differ from what is known of the form. */
+export function changed(values) {
+  const now = named(values);
+  return NAMES.filter((name) => now[name] !== (held.known[name] ?? form.defaults[name]));
+}
+
 /** Say which job the form is to change; empty: none. */
 export const editing = (edited) => hold({ edited });
 
@@ -45,7 +53,7 @@ export async function mayReplace(coming = {}) {
   const [first, ...more] = Object.keys(fields).filter(lost);
   if (!first) return true;
   const text = String(fields[first]);
-  const shown = first === "prompt" ? `“${text.slice(0, 80)}”` : `${first.replaceAll("_", " ")} ${text.slice(0, 80)}`;
+  const shown = first === "prompt" ? `“${short(text)}”` : `${first.replaceAll("_", " ")} ${short(text)}`;
   const rest = more.length ? ` and ${counted(more.length, "more setting")}` : "";
   return sure("Replace what is written?", `No clip was made of what is in the form, and it is kept nowhere else: ${shown}${rest}.`, "Replace it");
 }

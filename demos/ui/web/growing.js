@@ -13,38 +13,56 @@ export function growing(video) {
   return media;
 }
 
+const AGAIN_MS = 2000;
+
+/** Bring all pieces; where the connection breaks off, go on behind what has come already. */
 async function feed(media, source, id) {
   URL.revokeObjectURL(media.src);
+  const film = { source, head: new Uint8Array(), buffer: null, come: 0 };
+  for (;;) {
+    const ended = await bring(media, film, id).catch(() => false);
+    if (source.readyState !== "open" || !media.isConnected) return;
+    if (ended) return source.endOfStream();
+    await new Promise((done) => setTimeout(done, AGAIN_MS));
+  }
+}
+
+/** Bring pieces until the film or the connection ends; return whether it was the film, or is refused. */
+async function bring(media, film, id) {
   const stop = new AbortController();
   const answer = await fetch(content(id, "video", "&partial=true"), { signal: stop.signal });
-  if (!answer.ok) return;
+  if (!answer.ok) return answer.status < 500;
   // The next piece may come in minutes: a player that has gone lets go of its connection by itself.
   const watch = setInterval(() => media.isConnected || stop.abort(), 1000);
   try {
-    await play(source, answer.body.getReader());
+    await play(film, answer.body.getReader());
   } finally {
     clearInterval(watch);
     stop.abort();
   }
+  return true;
 }
 
-async function play(source, reader) {
-  let head = new Uint8Array();
-  let buffer = null;
+async function play(film, reader) {
+  let skip = film.come; // the stream is the same each time
   for (;;) {
     const { done, value } = await reader.read();
-    if (done || source.readyState !== "open") break;
-    if (buffer) {
-      await append(buffer, value);
-      continue;
-    }
-    head = joined(head, value);
-    const codec = codecOf(head);
-    if (codec === null) continue;
-    buffer = source.addSourceBuffer(`video/mp4; codecs="${codec}"`);
-    await append(buffer, head);
+    if (done || film.source.readyState !== "open") return;
+    const piece = value.subarray(Math.min(skip, value.length));
+    skip -= value.length - piece.length;
+    if (!piece.length) continue;
+    film.come += piece.length;
+    await show(film, piece);
   }
-  if (source.readyState === "open") source.endOfStream();
+}
+
+async function show(film, piece) {
+  if (film.buffer) return append(film.buffer, piece);
+  film.head = joined(film.head, piece);
+  const codec = codecOf(film.head);
+  if (codec === null) return;
+  film.buffer = film.source.addSourceBuffer(`video/mp4; codecs="${codec}"`);
+  await append(film.buffer, film.head);
 }
 
 function append(buffer, data) {

@@ -9,7 +9,7 @@ export class Live extends HTMLElement {
   connectedCallback() {
     this.job = null;
     this.drawn = "";
-    this.lost = false;
+    this.lost = "";
     this.wake = poll(this, () => this.look());
   }
 
@@ -34,10 +34,11 @@ export class Live extends HTMLElement {
         this.job = null;
         return 300;
       }
-      this.sayLost(true);
+      this.sayLost(error.status > 0 && error.status < 500 ? error.message
+        : "The server does not answer. The job is safe; this page goes on when the server is back.");
       throw error;
     }
-    this.sayLost(false);
+    this.sayLost("");
     if (job !== this.job) return 0;
     this.draw(video);
     if (ENDED.includes(video.state)) return 3000;
@@ -67,14 +68,12 @@ export class Live extends HTMLElement {
     return 2000;
   }
 
-  sayLost(lost) {
-    if (this.lost === lost) return;
-    this.lost = lost;
+  /** Say why nothing can be told of the job; empty: it can. */
+  sayLost(why) {
+    if (this.lost === why) return;
+    this.lost = why;
     this.querySelector(".vg-lost")?.remove();
-    if (lost) {
-      this.prepend(h("p", { class: "vg-problem vg-lost", role: "status" },
-        "The server does not answer. The job is safe; this page goes on when the server is back."));
-    }
+    if (why) this.prepend(h("p", { class: "vg-problem vg-lost", role: "status" }, why));
   }
 
   draw(video) {

@@ -39,6 +39,7 @@ def queue(services: ServicesOf, caller: Reader) -> dict[str, Any]:
     everyone, own = standing.everyone, standing.its
     return {
         "object": "queue",
+        "tenant": caller.tenant,
         "states": {str(state): 0 for state in JobState} | {row[0]: row[1] for row in mine},
         "queued": own.queued,
         "backlog_s": round(own.backlog, 3),

@@ -26,6 +26,14 @@ _VARIANT = Query(
     description="Which file: video, thumbnail, spritesheet, latents, master, last_frame, report, "
     "clip-<number in the order of making>, or preview while it is made.",
 )
+_StepOf = Annotated[
+    str | None,
+    Query(
+        alias="step",
+        max_length=64,
+        description="Changes nothing: with another word a browser asks for the preview again.",
+    ),
+]
 _REFUSED = errors(404, 409, 410, 416)
 _SAID = {**bytes_said(), **_REFUSED}
 
@@ -41,6 +49,7 @@ async def content(
         bool,
         Query(alias="partial", description="Send the video clip by clip while it is made."),
     ] = False,
+    _step: _StepOf = None,
 ) -> Response:
     """Download a file of a video. Ranges, If-Range and ETag are understood."""
     job = await run_in_threadpool(services.jobs.get, check_id(video_id), caller.tenant)
@@ -64,6 +73,7 @@ def head(
     services: ServicesOf,
     caller: Reader,
     variant: Annotated[str, _VARIANT] = "video",
+    _step: _StepOf = None,
 ) -> Response:
     """Say what a download would answer."""
     job = services.jobs.get(check_id(video_id), caller.tenant)
