@@ -36,13 +36,14 @@ _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"
 _LIGHT: dict[str, Any] = {**_QUIET, "queue": False}
 _AFRESH = "() => window.vidgen.afresh()"
 # What the form holds when a button is pressed is what the server gets.
-_CLICK = "(_, ...all) => [window.vidgen.handing(window.vidgen.key(), all), ...all]"
+_CLICK = "(_, ...all) => [window.vidgen.clicking(all), ...all]"
 _SAVE = "(edited, ...all) => [window.vidgen.saving(edited, all), ...all]"
 _OTHER = (
     "Whoever was signed in when this page came no longer is, so nothing was sent; what is written "
     "here comes back when they sign in again."
 )
 _ANSWERED = "(done, edited, ...all) => window.vidgen.answered(done, edited, all)"
+_LAST_SEED = 2**63 - 1
 # States in which what a job will make can be changed, as long as it was never begun.
 _CHANGED = (JobState.QUEUED, JobState.HELD, JobState.INTERRUPTED, JobState.PAUSED)
 
@@ -96,6 +97,10 @@ class Create:
             del asked["seed"]
         if count > 1 and "seed" not in asked:
             asked["seed"] = secrets.randbelow(2**31)
+        seed = asked.get("seed")
+        if isinstance(seed, int) and seed <= _LAST_SEED < seed + count - 1:
+            many = f"seed={seed} with {count} clips passes 2^63-1; use a smaller seed."
+            return cards.problem(many), ""
         made: list[str] = []
         try:
             for number in range(count):
@@ -181,6 +186,8 @@ def _count(asked: dict[str, Any]) -> int:
     What is no such number stays, so that the server refuses it.
     """
     found = asked.get("n", 1)
+    if isinstance(found, float) and found.is_integer():
+        found = int(found)
     if not (isinstance(found, int) and 1 <= found <= MOST_CLIPS):
         return 1
     asked.pop("n", None)

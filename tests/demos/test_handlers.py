@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from demos.ui.api import Refused
+from demos.ui.api import Api, Refused
 from demos.ui.create import Create
 from demos.ui.form import shown
 from demos.ui.upstream import Inside
@@ -55,9 +55,9 @@ def done(work: Coroutine[Any, Any, Any]) -> Any:
         return pool.submit(asyncio.run, work).result()
 
 
-def generate(**fields: Any) -> None:
+def generate(**fields: Any) -> str:
     values = shown(FORM.entries, {"prompt": "a ball", **fields})
-    done(FORM.generate("click", gr.Request(), *values))
+    return str(done(FORM.generate("click", gr.Request(), *values))[0])
 
 
 def test_clips_of_a_drawn_seed_have_seeds_in_a_row(heard: Heard) -> None:
@@ -70,10 +70,16 @@ def test_clips_of_a_drawn_seed_have_seeds_in_a_row(heard: Heard) -> None:
         assert all("n" not in made for made in heard.made)
 
 
+def test_a_number_of_clips_may_be_written_as_it_likes(heard: Heard) -> None:
+    generate(n="2.0", seed=3)
+    assert [made["seed"] for made in heard.made] == [3, 4]
+
+
 def test_what_is_no_number_of_clips_and_no_seed_goes_to_the_server(heard: Heard) -> None:
     generate(n=0)
     generate(n="x")
     generate(n=2, seed="12x")
+    assert "passes 2^63-1" in generate(n=4, seed=2**63 - 2)
     assert [made.get("n") for made in heard.made] == [0, "x", None, None]
     assert [made.get("seed") for made in heard.made] == [None, None, "12x", "12x"]
 
@@ -132,3 +138,17 @@ def test_what_the_form_could_not_be_filled_with_changes_nothing(heard: Heard) ->
     said, turn, edited, save, *values = done(FORM.told(gr.Request(), event))
     assert (turn, edited, save["visible"]) == ("t", "video_1", True)
     assert values == shown(FORM.entries, {"prompt": "a"})
+
+
+def test_half_of_a_character_is_told_and_not_called_an_absence() -> None:
+    api = Api(Inside(_nothing, "http://127.0.0.1"), None)
+    with pytest.raises(Refused, match="half of a character"):
+        done(api.estimate({"prompt": "\ud83d"}))
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "1e999", "9" * 5000, "-" + "9" * 5000])
+def test_what_is_no_number_for_json_stays_a_text(heard: Heard, text: str) -> None:
+    values = shown(FORM.entries, {"prompt": "a ball"})
+    values[list(FORM.entries).index("seconds")] = text
+    done(FORM.generate("click/", gr.Request(), *values))
+    assert heard.made[0]["seconds"] == text

@@ -1,5 +1,6 @@
 """Who writes where: people who sign in in turn, tabs side by side, a browser that is full."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -112,3 +113,30 @@ def test_a_browser_that_is_full_says_so_and_brings_nothing_old_back(
     filled(page)
     assert box(page, "prompt").input_value() == ""
     assert LEFT not in page.inner_text("#create-said")
+
+
+def test_a_press_whose_answer_was_lost_makes_no_second_job(fake_site: Site, open_page: Any) -> None:
+    page = open_page(fake_site)
+    filled(page)
+    box(page, "prompt").fill("only once; steps=1")
+    page.wait_for_selector(".vg-preflight dl")
+    lost: list[int] = []
+
+    def lose(route: Any) -> None:
+        if lost or not re.search(r'"data":\["[0-9a-f]{32}/', route.request.post_data or ""):
+            route.continue_()
+            return
+        answer = route.fetch()  # it was done, and nobody hears of it
+        lost.append(answer.status)
+        route.abort()
+
+    page.route("**/gradio_api/**", lose)
+    page.evaluate("window.before = true")
+    page.click("#generate")
+    page.wait_for_function("!window.before")  # Gradio loads the page again by itself
+    assert lost == [200]
+    filled(page)
+    page.click("#generate")
+    page.wait_for_selector("vidgen-live h2 >> text=only once")
+    found = fake_site.get("videos", text="only once", limit=10)["data"]
+    assert len(found) == 1

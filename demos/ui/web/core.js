@@ -1,11 +1,12 @@
 /* Core: what the form's own handlers call, as window.vidgen. */
 import { changed, editing, keep, known, mayReplace, restore } from "./form_draft.js";
 import { sure, tell } from "./lib.js";
-import { owner } from "./store.js";
+import { owner, remember, remembered } from "./store.js";
 
 const random = (length) => crypto.getRandomValues(new Uint32Array(length));
 let reach = null;
 let handed = []; // the form's values when they were handed in last
+const UNANSWERED = "unanswered"; // what was handed in to no answer yet, and its key: Gradio loads the page anew when it has lost one
 let turn = ""; // of what the form was asked last
 let begin = null;
 const filled = new Promise((done) => (begin = done));
@@ -58,6 +59,13 @@ window.vidgen = {
     if (!(await sure("Start afresh?", "All that is in the form is taken out of it.", "Empty the form"))) return;
     await deliver({ action: "fields", fields: {}, said: "The form is empty." });
   },
+  /** The form is about to be handed in; while no answer has come, the same again is the same click. */
+  clicking(values) {
+    const text = JSON.stringify(values);
+    let last = remembered(UNANSWERED, {});
+    if (last.text !== text) remember(UNANSWERED, (last = { text, key: window.vidgen.key() }));
+    return window.vidgen.handing(last.key, values);
+  },
   /** The form is about to be handed in as it is now; return a word and whose page this is. */
   handing(word, values) {
     handed = values;
@@ -73,6 +81,7 @@ window.vidgen = {
   },
   /** The form has handed in a job: show it; a seed that was for one clip is spent. */
   made(id) {
+    remember(UNANSWERED, {});
     if (!id) return;
     known(handed);
     window.vidgen.follow(id);
