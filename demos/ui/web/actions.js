@@ -11,6 +11,13 @@ export function again(video, fields) {
   return post("videos", request);
 }
 
+const resumes = (video) => /\bresume it\b/.test(video.error?.message ?? "");
+
+/** Return what the button is called that has a job which ended go on: as what it says of itself calls it. */
+export const wordOf = (video) => (resumes(video) ? "Resume" : "Retry");
+
+export const goOn = (video) => post(`videos/${video.id}/${resumes(video) ? "resume" : "retry"}`);
+
 export function follow(video) {
   go("create");
   window.vidgen.follow(video.id);
@@ -26,16 +33,17 @@ export async function denseAgainstTopK(video) {
 }
 
 async function extend(video) {
-  const told = await ask(
+  const made = await ask(
     "Extend this video",
     [
       { name: "prompt", label: "What follows", value: video.prompt?.split("\n").at(-1) ?? "", rows: 3 },
       { name: "seconds", label: "Seconds to add", value: "1", type: "number" },
     ],
     "Extend",
+    "",
+    (told) => post("videos/extensions", { video: video.id, ...told }),
   );
-  if (!told) return;
-  follow(await post("videos/extensions", { video: video.id, prompt: told.prompt, seconds: Number(told.seconds) }));
+  if (made) follow(made);
 }
 
 function compareWith(video) {
@@ -46,11 +54,16 @@ function compareWith(video) {
   else tell("Chosen. Now press Compare with on another clip.");
 }
 
+/** Return the shots that a job was made of, each with its own length; a single clip is one. */
+function shotsOf(video) {
+  const { shots } = video.request;
+  if (!shots) return [{ prompt: video.prompt ?? "", seconds: Number(video.request.seconds ?? video.seconds) || 1, seed: null }];
+  return shots.map(({ prompt, seconds, transition = null, seed = null }) => ({ prompt, seconds, transition, seed }));
+}
+
 function toStoryboard(video) {
   const shots = draft().filter((shot) => shot.prompt);
-  for (const prompt of (video.prompt ?? "").split("\n")) {
-    shots.push({ prompt, seconds: Math.min(10, Number(video.seconds) / video.clips || 1), seed: null });
-  }
+  shots.push(...shotsOf(video));
   keepDraft(shots);
   remember("board.open", null);
   go("storyboard");
@@ -64,7 +77,7 @@ export function actionsOf(video, changed = () => {}) {
     return h(
       "div",
       { class: "vg-row" },
-      does("Retry", async () => changed(await post(`videos/${video.id}/retry`)), { class: "vg-button vg-main" }),
+      does(wordOf(video), async () => changed(await goOn(video)), { class: "vg-button vg-main" }),
       clip && does("Reuse settings", reuse),
       does("Delete", async () => changed(await api(`videos/${video.id}`, { method: "DELETE" }))),
     );

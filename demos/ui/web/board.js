@@ -1,5 +1,5 @@
 /* Storyboard: a long video told card by card; a card is made anew without losing the others. */
-import { BUSY, ENDED, act, api, button, counted, h, number, poll, post, seconds, stateOf } from "./lib.js";
+import { BUSY, ENDED, act, api, button, counted, h, number, poll, post, seconds, stateOf, tell } from "./lib.js";
 import { remember, remembered } from "./store.js";
 import { driftStrip } from "./drift.js";
 import { growing } from "./growing.js";
@@ -11,6 +11,9 @@ import { familyOf, takeOf, takesOf, takeTree } from "./takes.js";
 import { copyAs } from "./copy.js";
 import "./film.js";
 import "./player.js";
+
+const NONE = [400, 404, 409, 410, 422]; // there is no such storyboard, or none any more
+const COLOURS = { made: "completed", making: "running", waiting: "queued", failed: "failed", stale: "stale" };
 
 class Board extends HTMLElement {
   connectedCallback() {
@@ -38,15 +41,18 @@ class Board extends HTMLElement {
     else go("storyboard", id);
   }
 
-  /** Go on with other shots as the draft. */
-  async begin(shots) {
-    if (await replaceDraft(shots)) this.choose("");
+  /** Go on with other shots as the draft, and with other settings where they are given. */
+  async begin(shots, settings = null) {
+    if (!(await replaceDraft(shots))) return;
+    if (settings) remember("board.settings", (this.settings = settings));
+    this.choose("");
   }
 
   enter(id) {
     const open = id || remembered("board.open");
     this.current = open || null;
     this.shown = "";
+    this.drawn = null;
     this.playing = "";
     this.cards.inert = true; // until those of this one are drawn: what is typed in others would be theirs
     this.film.replaceChildren();
@@ -119,7 +125,7 @@ class Board extends HTMLElement {
       h("label", { for: `prompt-${k}` }, "What it shows"),
       h("textarea", { id: `prompt-${k}`, input: put("prompt") }, shot.prompt ?? ""),
       h("div", { class: "vg-two" },
-        h("label", {}, "Seconds", h("input", { type: "number", min: 0.1, step: "any", value: String(shot.seconds ?? 1), input: put("seconds", number) })),
+        h("label", {}, "Seconds", h("input", { type: "number", min: 0.1, step: "any", value: String(shot.seconds ?? ""), input: put("seconds", number) })),
         h("label", {}, "Seed", h("input", { type: "text", inputmode: "numeric", value: String(shot.seed ?? ""), placeholder: "drawn", input: put("seed", number) }))),
       k > 0 && h("label", {}, "Follows by ", h("select", { change: put("transition") },
         ["", ...follows].map((word) => h("option", { value: word, selected: word === (shot.transition ?? "") }, word || "as it fits")))),
@@ -164,16 +170,16 @@ class Board extends HTMLElement {
     if (!current) return 3000;
     let board;
     try {
-      board = await api(`storyboards/${current}`);
+      board = await api(`storyboards/${encodeURIComponent(current)}`);
     } catch (error) {
-      if (this.current === current && (error.status === 404 || error.status === 410)) this.choose("");
+      if (this.current === current && NONE.includes(error.status)) this.leave(error);
       throw error;
     }
     if (this.current !== current) return 0;
     const { video } = board;
     this.said.textContent = [stateOf(video), etaOf(video), video.error?.message].filter(Boolean).join(" · ");
     const form = JSON.stringify([board.id, video.state, board.cards.map((card) => card.state)]);
-    if (form !== this.shown && !this.cards.contains(document.activeElement?.closest("textarea, input"))) {
+    if (form !== this.shown) {
       const family = await familyOf(video);
       if (this.current !== board.id) return 100;
       this.shown = form;
@@ -183,9 +189,31 @@ class Board extends HTMLElement {
     return ENDED.includes(video.state) ? 4000 : 1000;
   }
 
+  /** Say why a storyboard cannot be shown, and open the draft; the way back leads past it. */
+  leave(error) {
+    const why = error.status === 409 ? error.message.replace(/\.$/, "") : "There is no such storyboard any more";
+    remember("board.open", null);
+    history.replaceState(history.state, "", `${location.pathname}${location.search}#storyboard`);
+    this.enter("");
+    tell(`${why}; the draft is open instead.`, true);
+  }
+
+  /** Draw a storyboard; one that is drawn already keeps its fields, and whoever writes in them. */
   drawBoard(board, family) {
     this.cards.inert = false;
-    this.cards.replaceChildren(...board.cards.map((card) => this.card(board, card, family)));
+    const cards = [...this.cards.children];
+    if (this.drawn === board.id) board.cards.forEach((card, k) => cards[k].update(board, card, family));
+    else this.cards.replaceChildren(...board.cards.map((card) => this.card(board, card, family)));
+    this.drawn = board.id;
+    const held = this.foot.contains(document.activeElement);
+    const text = document.activeElement?.textContent;
+    this.drawFoot(board);
+    const buttons = [...this.foot.querySelectorAll("button")];
+    if (held) (buttons.find((other) => other.textContent === text) ?? buttons[0]).focus();
+    this.more.replaceChildren(copyAs(() => board.story));
+  }
+
+  drawFoot(board) {
     const ended = ENDED.includes(board.video.state);
     this.foot.replaceChildren(h("div", { class: "vg-row" },
       board.stale.length > 0 && button(`Render ${counted(board.stale.length, "stale card")}`, (event) => act(event.currentTarget, async () =>
@@ -193,8 +221,8 @@ class Board extends HTMLElement {
       !ended && button("Stop and keep", (event) => act(event.currentTarget, () => post(`videos/${board.video.id}/cancel`))),
       ended && board.video.state !== "completed" && button("Go on", (event) => act(event.currentTarget, () => post(`videos/${board.video.id}/resume`))),
       board.parent && button("Earlier take", () => this.choose(board.parent)),
-      button("Copy as a draft", () => this.begin(board.cards.map((card) => ({ seed: card.seed, ...written(board.id, card) }))))));
-    this.more.replaceChildren(copyAs(() => board.story));
+      button("Copy as a draft", () =>
+        this.begin(board.cards.map((card) => ({ seed: card.seed, ...written(board.id, card) })), settingsOf(board)))));
   }
 
   /** Open the storyboard that was made of another one, with what is written in its cards. */
@@ -206,27 +234,47 @@ class Board extends HTMLElement {
   card(board, card, family) {
     const shot = written(board.id, card);
     const changed = h("p", { class: "vg-quiet" }, "Changed: re-roll it to have it made so.");
-    const changes = () => Object.fromEntries(Object.entries(shot).filter(([name, value]) => value !== undefined && value !== null && value !== card[name]));
+    const lacks = h("p", { class: "vg-problem", role: "alert", hidden: true });
+    const changes = () => changesOf(card, shot);
     const keep = () => {
       changed.hidden = !Object.keys(changes()).length;
+      lacks.hidden = true;
       write(board.id, card.index, changed.hidden ? null : shot);
     };
     changed.hidden = !Object.keys(changes()).length;
-    const state = { made: "completed", making: "running", waiting: "queued", failed: "failed", stale: "stale" }[card.state];
     const reroll = async (rest) => {
+      lacks.textContent = lackOf(shot, card.index);
+      lacks.hidden = !lacks.textContent;
+      if (!lacks.hidden) return;
       const made = await post(`storyboards/${board.id}/cards/${card.index}/reroll`, { ...changes(), rest });
       write(board.id, card.index, null);
       this.goOn(board, made);
     };
-    const ended = ENDED.includes(board.video.state);
-    return h("li", { class: `vg-card vg-shot${card.state === "stale" ? " vg-isstale" : ""}`, "data-card": String(card.index), "data-state": card.state },
-      h("div", { class: "vg-row vg-between" }, h("b", {}, `Shot ${card.index + 1}`), h("span", { class: `vg-badge vg-${state}` }, card.state)),
-      this.pictures(card, family),
+    const again = (text, rest, title) => button(text, (event) => act(event.currentTarget, () => reroll(rest)), { title });
+    const presses = [
+      again("Re-roll", "stale", "Make this card anew; later cards stay and become stale"),
+      again("Re-roll this and the rest", "render", "Make this card and all later ones anew"),
+    ];
+    const badge = h("span");
+    const pictures = h("div");
+    pictures.style.display = "contents";
+    const made = h("li", { "data-card": String(card.index) },
+      h("div", { class: "vg-row vg-between" }, h("b", {}, `Shot ${card.index + 1}`), badge),
+      pictures,
       ...this.fields(shot, card.index, keep).map((part, k) => (k === 2 ? withSeed(part, card) : part)),
-      changed,
-      h("div", { class: "vg-row" },
-        button("Re-roll", (event) => act(event.currentTarget, () => reroll("stale")), { disabled: !ended, title: "Make this card anew; later cards stay and become stale" }),
-        button("Re-roll this and the rest", (event) => act(event.currentTarget, () => reroll("render")), { disabled: !ended, title: "Make this card and all later ones anew" })));
+      changed, lacks, h("div", { class: "vg-row" }, presses));
+    made.update = (board, card, family) => {
+      const ended = ENDED.includes(board.video.state);
+      if (made.dataset.state !== card.state) {
+        made.dataset.state = badge.textContent = card.state;
+        made.className = `vg-card vg-shot${card.state === "stale" ? " vg-isstale" : ""}`;
+        badge.className = `vg-badge vg-${COLOURS[card.state]}`;
+        pictures.replaceChildren(...this.pictures(card, family).filter(Boolean));
+      }
+      for (const press of presses) press.disabled = !ended;
+    };
+    made.update(board, card, family);
+    return made;
   }
 
   /** The card's clip with its last frame, and the takes that it can be exchanged for. */
@@ -276,6 +324,28 @@ class Board extends HTMLElement {
       clearInterval(this.until);
     }, 30);
   }
+}
+
+/** Return what a card's shot asks for otherwise than it was made; without a seed, one is drawn. */
+function changesOf(card, shot) {
+  const found = {};
+  for (const name of ["prompt", "seconds", "transition"]) {
+    if ((shot[name] ?? null) !== (card[name] ?? null)) found[name] = shot[name] ?? null;
+  }
+  if (found.transition === null) found.transition = card.image ? "cut" : "continue"; // so it fits; a null would change nothing
+  return (shot.seed ?? null) === null ? found : { ...found, seed: shot.seed };
+}
+
+/** Say what a card needs before it can be made anew; empty: nothing. */
+function lackOf(shot, k) {
+  if (!shot.prompt) return `Write what shot ${k + 1} shows.`;
+  return (shot.seconds ?? null) === null ? `Write how many seconds shot ${k + 1} takes.` : "";
+}
+
+/** Return a storyboard's settings as the draft's form has them. */
+function settingsOf({ story: { shots, ...rest } }) {
+  const set = (part) => Object.fromEntries(Object.entries(part).filter(([, value]) => value !== null));
+  return Object.fromEntries(Object.entries(set(rest)).map(([name, part]) => [name, typeof part === "object" ? set(part) : part]));
 }
 
 function withSeed(part, card) {

@@ -31,7 +31,9 @@ class Compare extends HTMLElement {
     go("compare", kept.join(","));
   }
 
-  enter(ids) {
+  enter(asked) {
+    const ids = [...new Set(asked.filter(Boolean))];
+    if (ids.length > MOST) tell(`Of ${ids.length} clips the first four are shown; no more are compared at once.`, true);
     this.ids = ids.slice(0, MOST);
     this.blind = false;
     remember("compare", this.ids);
@@ -53,8 +55,9 @@ class Compare extends HTMLElement {
     })));
     if (found.includes(null)) {
       tell("A clip that was compared is gone.", true);
-      this.enter(this.ids.filter((_, k) => found[k])); // by itself: the address may stay as it is
-      go("compare", this.ids.join(","));
+      this.enter(this.ids.filter((_, k) => found[k]));
+      const where = `#compare/${this.ids.join(",")}`;
+      history.replaceState(history.state, "", `${location.pathname}${location.search}${where}`); // the way back leads past what is gone
       return 0;
     }
     this.videos = found;

@@ -1,9 +1,12 @@
 /* Detail: one job in full, beside the library: player, actions, recipe, adjustments, lineage. */
-import { act, api, bytes, button, content, copy, h, post, titleOf } from "./lib.js";
+import { act, api, bytes, button, content, copy, h, post, sure, titleOf } from "./lib.js";
+import { remember, remembered } from "./store.js";
 import { actionsOf, chipsOf } from "./actions.js";
 import { flat, text } from "./differ.js";
 import { go } from "./routing.js";
 import "./player.js";
+
+const MOST = 60; // jobs of which something typed is kept
 
 export class Detail extends HTMLElement {
   constructor(changed) {
@@ -49,20 +52,42 @@ export class Detail extends HTMLElement {
   keeping(video) {
     const does = (text, work, more) => button(text, (event) => act(event.currentTarget, async () => this.changed(await work())), more);
     const said = (data) => () => post(`videos/${video.id}/annotate`, data());
-    const title = h("input", { type: "text", id: "detail-title", value: video.title ?? "", maxlength: "512" });
-    const tags = h("input", { type: "text", id: "detail-tags", value: video.tags.join(", ") });
+    const saved = { title: video.title ?? "", tags: video.tags.join(", ") };
+    const typed = writtenOf(video.id) ?? saved;
+    const unsaved = h("p", { class: "vg-quiet" }, "Not kept yet. ", button("Discard what is typed", () => put(saved, true)));
+    const title = h("input", { type: "text", id: "detail-title", value: typed.title, maxlength: "512", input: () => keep() });
+    const tags = h("input", { type: "text", id: "detail-tags", value: typed.tags, input: () => keep() });
+    const keep = () => put({ title: title.value, tags: tags.value });
+    const put = (texts, back = false) => {
+      if (back) [title.value, tags.value] = [texts.title, texts.tags];
+      unsaved.hidden = texts.title === saved.title && texts.tags === saved.tags;
+      write(video.id, unsaved.hidden ? null : texts);
+    };
+    const save = async () => {
+      const texts = { title: title.value, tags: tags.value };
+      const words = texts.tags.split(",").map((tag) => tag.trim()).filter(Boolean);
+      const kept = await post(`videos/${video.id}/annotate`, { title: texts.title.trim(), tags: words });
+      if (title.value === texts.title && tags.value === texts.tags) write(video.id, null); // else it was typed on meanwhile
+      return kept;
+    };
+    unsaved.hidden = typed.title === saved.title && typed.tags === saved.tags;
     const link = () => copy(`${location.origin}/ui/#library/${video.id}`, "The link is copied.");
     return h("div", { class: "vg-keeping" },
       h("label", { for: "detail-title" }, "Title"), title,
-      h("label", { for: "detail-tags" }, "Tags, with commas"), tags,
+      h("label", { for: "detail-tags" }, "Tags, with commas"), tags, unsaved,
       h("div", { class: "vg-row" },
-        does("Save", said(() => ({ title: title.value.trim(), tags: tags.value.split(",").map((tag) => tag.trim()).filter(Boolean) }))),
+        does("Save", save),
         does(video.starred ? "Unstar" : "Star", said(() => ({ starred: !video.starred }))),
         button("Copy link", link),
         video.trashed_at
           ? [does("Restore", () => post(`videos/${video.id}/restore`), { class: "vg-button vg-main" }),
-             does("Delete for good", () => api(`videos/${video.id}`, { method: "DELETE" }), { class: "vg-button vg-danger" })]
+             button("Delete for good", (event) => act(event.currentTarget, () => this.end(video)), { class: "vg-button vg-danger" })]
           : does("Move to trash", () => post(`videos/${video.id}/trash`), { class: "vg-button vg-danger" })));
+  }
+
+  async end(video) {
+    if (!(await sure("Delete for good?", `It cannot be had back: “${titleOf(video).slice(0, 80)}”.`, "Delete it"))) return;
+    this.changed(await api(`videos/${video.id}`, { method: "DELETE" }));
   }
 
   lineage(video) {
@@ -79,6 +104,14 @@ export class Detail extends HTMLElement {
     this.children_.replaceChildren(h("br"), "Made of it: ",
       ...data.flatMap((child, k) => [k ? ", " : "", h("a", { href: `#library/${child.id}` }, `${child.lineage.kind} ${child.id.slice(-6)}`)]));
   }
+}
+
+/** Return what was typed for a job and not saved yet. */
+const writtenOf = (id) => remembered("detail.written", []).find((item) => item.id === id)?.texts;
+
+function write(id, texts) {
+  const others = remembered("detail.written", []).filter((item) => item.id !== id).slice(-MOST);
+  remember("detail.written", [...others, ...(texts ? [{ id, texts }] : [])]);
 }
 
 const section = (title, ...inside) => h("section", {}, h("h3", {}, title), ...inside);

@@ -1,4 +1,5 @@
 /* Helpers of all pages: elements, calls of the API, polling, words and figures. */
+import { owner } from "./store.js";
 
 export const API = "/ui/api/";
 export const ENDED = ["completed", "failed", "cancelled", "expired"];
@@ -48,7 +49,7 @@ export function number(text) {
 
 /** Call the API; return its JSON. A click's key makes a repeated call harmless. */
 export async function api(path, { method = "GET", data, body, click } = {}) {
-  const headers = {};
+  const headers = { "x-vidgen-page-of": owner };
   if (data !== undefined) headers["content-type"] = "application/json";
   if (click) headers["idempotency-key"] = click;
   let answer;
@@ -70,7 +71,7 @@ export async function api(path, { method = "GET", data, body, click } = {}) {
 
 /** Have the studio make something of clips; return the answer, which may be a file. */
 export async function make(work, data) {
-  const answer = await fetch(`/ui/works/${work}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(data) })
+  const answer = await fetch(`/ui/works/${work}`, { method: "POST", headers: { "content-type": "application/json", "x-vidgen-page-of": owner }, body: JSON.stringify(data) })
     .catch(() => { throw new Refused("The studio does not answer; is it running?", 0); });
   if (answer.ok) return answer;
   if (answer.status === 401) throw new Refused("Sign in first: reload this page.", 401);
@@ -228,45 +229,64 @@ export function stateOf(video) {
 export const badge = (video) =>
   h("span", { class: `vg-badge vg-${video.state}` }, STATES[video.state] ?? video.state);
 
-/** Return what a job is called: its title, or its first shot and how many follow. */
+/** Return what a job is called: its title, or its first shot and how many follow; lines of a single clip are no shots. */
 export function titleOf(video) {
-  const [first, ...shots] = (video.prompt ?? video.id).split("\n");
+  const words = video.prompt ?? video.id;
+  const [first, ...shots] = video.kind === "clip" ? [words.replaceAll("\n", " ")] : words.split("\n");
   return video.title || (shots.length ? `${first} + ${counted(shots.length, "more shot")}` : first);
 }
 
 /** Ask whether to do what cannot be undone; return the answer. */
 export const sure = async (title, text, go) => (await ask(title, [], go, text)) !== null;
 
-/** Ask for some texts in a dialog; return them by name, null when it is closed. */
-export function ask(title, fields, go = "OK", text = "") {
+/** Ask for some texts in a dialog; return them by name, null when it is closed.
+ * `submit` does something with them: its answer is returned then, and while it refuses the dialog stays and says why. */
+export function ask(title, fields, go = "OK", text = "", submit = (told) => told) {
   return new Promise((resolve) => {
     const inputs = fields.map(({ name, label, value = "", type = "text", rows }) => [
       name,
       rows
         ? h("textarea", { id: `ask-${name}`, rows: String(rows) }, String(value))
-        : h("input", { id: `ask-${name}`, type, value: String(value) }),
+        : h("input", { id: `ask-${name}`, type, step: type === "number" && "any", value: String(value) }),
       label,
     ]);
     let found = null;
+    let sent = null;
+    const refused = h("p", { class: "vg-problem", role: "alert", hidden: true });
+    const main = h("button", { class: `vg-button ${fields.length ? "vg-main" : "vg-danger"}` }, go);
+    const send = async () => {
+      main.disabled = true;
+      refused.hidden = true;
+      try {
+        found = await submit(Object.fromEntries(inputs.map(([name, input, label]) => [name, valueOf(input, label)])));
+        dialog.close(); // it gives the focus back
+      } catch (error) {
+        if (!(error instanceof Refused)) console.error(error);
+        refused.textContent = error.message;
+        refused.hidden = false;
+      }
+      main.disabled = false;
+    };
     const dialog = h(
       "dialog",
-      { class: "vg-dialog", "aria-label": title, close: () => { dialog.remove(); resolve(found); } },
+      { class: "vg-dialog", "aria-label": title, close: async () => { dialog.remove(); await sent; resolve(found); } },
       h(
         "form",
         {
+          novalidate: true,
           submit: (event) => {
             event.preventDefault();
-            found = Object.fromEntries(inputs.map(([name, input]) => [name, input.value.trim()]));
-            dialog.close(); // it gives the focus back
+            if (!main.disabled) sent = send();
           },
         },
         h("h2", {}, title),
         text && h("p", {}, text),
         inputs.map(([name, input, label]) => [h("label", { for: `ask-${name}` }, label), input]),
+        refused,
         h(
           "div",
           { class: "vg-row" },
-          h("button", { class: `vg-button ${fields.length ? "vg-main" : "vg-danger"}` }, go),
+          main,
           button("Cancel", () => dialog.close(), { autofocus: !fields.length }),
         ),
       ),
@@ -274,4 +294,12 @@ export function ask(title, fields, go = "OK", text = "") {
     document.querySelector(".gradio-container").append(dialog);
     dialog.showModal();
   });
+}
+
+/** Return what is in a field of a dialog; a number that is not there is not 0. */
+function valueOf(input, label) {
+  const text = input.value.trim();
+  if (input.type !== "number") return text;
+  if (text === "") throw new Refused(`${label} is missing: write a number.`, 0);
+  return number(text);
 }

@@ -1,11 +1,30 @@
 /* Library: everything that was made, to be found again. */
-import { act, api, ago, badge, button, content, h, poll, post, titleOf } from "./lib.js";
+import { BUSY, ENDED, act, api, ago, badge, button, content, h, poll, post, titleOf } from "./lib.js";
 import { Detail } from "./detail.js";
 import { go, onPage } from "./routing.js";
 
 const PAGE = 24;
 const KINDS = [["", "Finished"], ["open", "Not finished"], ["trash", "Trash"]];
-const UNFINISHED = ["failed", "cancelled", "expired", "paused", "running", "queued", "held"];
+const UNFINISHED = ["queued", "held", "interrupted", "paused", ...BUSY, ...ENDED.filter((state) => state !== "completed")];
+
+/** Return the first jobs that a query finds, so many at least where there are, and whether there are more. */
+async function first(asked, count) {
+  const jobs = [];
+  for (;;) {
+    const page = await following(asked, jobs.at(-1));
+    if (!page) return first(asked, count); // the job to go on after was deleted
+    jobs.push(...page.data);
+    if (!page.has_more || jobs.length >= count) return { data: jobs, has_more: page.has_more };
+  }
+}
+
+/** Return the page after a job, null where that job is gone. */
+function following(asked, last) {
+  return api(`videos?${asked}${last ? `&after=${last.id}` : ""}`).catch((error) => {
+    if (last && error.status === 404) return null;
+    throw error;
+  });
+}
 
 class Library extends HTMLElement {
   connectedCallback() {
@@ -15,7 +34,7 @@ class Library extends HTMLElement {
     this.answered = 0;
     this.grid = h("ul", { class: "vg-library" });
     this.empty = h("p", { class: "vg-card vg-quiet", hidden: true }, "Nothing here. Make a clip, or loosen the filters.");
-    this.next = button("Show more", (event) => act(event.currentTarget, () => this.load(true)), { hidden: true });
+    this.next = button("Show more", (event) => act(event.currentTarget, () => this.further()), { hidden: true });
     this.panel = new Detail((video) => this.changed(video));
     this.replaceChildren(
       h("div", { class: "vg-bar" }, h("h1", {}, "Library"), this.filters()),
@@ -31,7 +50,7 @@ class Library extends HTMLElement {
   filters() {
     const later = () => {
       clearTimeout(this.timer);
-      this.timer = setTimeout(() => act(null, () => this.load()), 250);
+      this.timer = setTimeout(() => act(null, () => this.load(PAGE)), 250);
     };
     const field = (label, input) => h("label", {}, h("span", { class: "vg-hidden" }, label), input);
     this.text = h("input", { type: "search", placeholder: "Search prompts", "aria-label": "Search prompts", input: later });
@@ -61,45 +80,72 @@ class Library extends HTMLElement {
     return asked;
   }
 
-  async load(further = false) {
+  /** Show so many of the list, from its beginning. */
+  load(count) {
     const asked = this.query();
-    if (further) asked.append("after", this.items.at(-1).id);
+    return this.take(() => first(asked, count));
+  }
+
+  /** Show what follows the last one; where that is gone, the list from its beginning. */
+  further() {
+    const asked = this.query();
+    const { items } = this;
+    return this.take(async () => {
+      const page = await following(asked, items.at(-1));
+      return page ? { ...page, data: [...items, ...page.data] } : first(asked, items.length + PAGE);
+    });
+  }
+
+  async take(look) {
     const turn = (this.turn += 1);
     try {
-      const found = await api(`videos?${asked}`);
-      if (turn === this.turn) this.take(found, further); // else something else is asked for by now
+      const found = await look();
+      if (turn !== this.turn) return; // something else is asked for by now
+      this.items = found.data;
+      this.more = found.has_more;
+      this.draw();
     } finally {
       this.answered = Math.max(this.answered, turn);
     }
-  }
-
-  take(found, further) {
-    this.items = further ? [...this.items, ...found.data] : found.data;
-    this.more = found.has_more;
-    this.draw();
   }
 
   /** Look for new ones while the reader is at the top of the list. */
   async fresh() {
     const asks = this.answered < this.turn;
     if (asks || this.items.length > PAGE || this.grid.contains(document.activeElement)) return;
-    await this.load();
+    await this.load(PAGE);
   }
 
   draw() {
-    const form = JSON.stringify(this.items.map((video) => [video.id, video.state, video.starred, video.title, video.tags, video.trashed_at]));
+    const form = JSON.stringify(this.items.map(formOf));
     if (form !== this.form) {
       this.form = form;
-      this.grid.replaceChildren(...this.items.map((video) => this.card(video)));
+      const held = this.grid.contains(document.activeElement) ? document.activeElement : null;
+      this.grid.replaceChildren(...this.items.map((video) => this.cardOf(video)));
+      if (held?.isConnected) held.focus({ preventScroll: true }); // it was taken out and put back
     }
     this.empty.hidden = this.items.length > 0;
     this.next.hidden = !this.more;
   }
 
+  /** Return a job's card: the one that is there where nothing about it has changed. */
+  cardOf(video) {
+    const form = JSON.stringify(formOf(video));
+    const there = [...this.grid.children].find((card) => card.dataset.job === video.id);
+    if (there?.form === form) return there;
+    return Object.assign(this.card(video), { form });
+  }
+
+  async toggleStar(video, pressed) {
+    const held = document.activeElement === pressed;
+    await act(pressed, async () => this.changed(await post(`videos/${video.id}/annotate`, { starred: !video.starred })));
+    const nowhere = !document.activeElement || document.activeElement === document.body;
+    if (held && nowhere) this.grid.querySelector(`[data-job="${video.id}"] .vg-star`)?.focus({ preventScroll: true });
+  }
+
   card(video) {
     const frame = h("div", { class: "vg-frame-box" }, picture(video));
-    const star = button(video.starred ? "★" : "☆", (event) => act(event.currentTarget, async () =>
-      this.changed(await post(`videos/${video.id}/annotate`, { starred: !video.starred }))),
+    const star = button(video.starred ? "★" : "☆", (event) => this.toggleStar(video, event.currentTarget),
       { class: "vg-star", "aria-pressed": String(video.starred), "aria-label": `Star: ${titleOf(video).slice(0, 60)}` });
     const made = h("li", { class: "vg-item", "data-job": video.id },
       h("button", { type: "button", class: "vg-open", click: () => go("library", video.id) }, frame,
@@ -115,10 +161,13 @@ class Library extends HTMLElement {
     if (at >= 0 && !video.deleted) this.items[at] = video;
     if (video.deleted) go("library");
     this.draw();
-    act(null, () => this.load());
+    act(null, () => this.load(Math.max(PAGE, this.items.length)));
     if (!video.deleted && this.panel.video?.id === video.id) this.panel.draw(video);
   }
 }
+
+/** What of a job is seen in its card. */
+const formOf = (video) => [video.id, video.state, video.starred, video.title, video.tags, video.trashed_at];
 
 function picture(video) {
   if (!video.variants?.thumbnail) return h("div", { class: "vg-none", "aria-hidden": "true" });

@@ -1,5 +1,5 @@
 /* Live: the job that runs now or ran last, from its first step to the player. */
-import { BUSY, ENDED, act, api, button, content, h, poll, post, seconds, stateOf, titleOf } from "./lib.js";
+import { BUSY, ENDED, act, api, button, content, h, poll, post, seconds, stateOf, sure, titleOf } from "./lib.js";
 import { remember, remembered } from "./store.js";
 import { actionsOf, chipsOf } from "./actions.js";
 import { growing } from "./growing.js";
@@ -100,7 +100,7 @@ export class Live extends HTMLElement {
     const stop = button("Stop and keep", (event) => act(event.currentTarget, () => post(`videos/${video.id}/cancel`)), {
       title: "Stop after this step; what is made of it stays",
     });
-    const drop = button("Discard", (event) => act(event.currentTarget, () => api(`videos/${video.id}`, { method: "DELETE" })), {
+    const drop = button("Discard", (event) => act(event.currentTarget, () => this.discard(video)), {
       class: "vg-button vg-danger",
     });
     this.replaceChildren(
@@ -144,6 +144,11 @@ export class Live extends HTMLElement {
       this.picture.style.aspectRatio = `${video.width} / ${video.height}`;
     };
     next.src = content(video.id, "preview", `&step=${encodeURIComponent(step)}`);
+  }
+
+  async discard(video) {
+    const lost = `“${[...titleOf(video)].slice(0, 80).join("")}” is stopped, and what is made of it is deleted.`;
+    if (await sure("Discard?", lost, "Discard it")) await api(`videos/${video.id}`, { method: "DELETE" });
   }
 
   async toggle() {

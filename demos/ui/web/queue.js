@@ -1,7 +1,7 @@
 /* Queue: what waits and runs, in order, and what ended lately with its reason in words. */
 import { BUSY, ENDED, act, api, ago, badge, button, content, h, poll, post, stateOf, tell, titleOf } from "./lib.js";
 import { etaOf } from "./live.js";
-import { follow, toForm } from "./actions.js";
+import { follow, goOn, toForm, wordOf } from "./actions.js";
 import { go } from "./routing.js";
 
 const PAGE = 100;
@@ -26,6 +26,9 @@ async function listed(query, pages = Infinity) {
   }
   return { jobs, more: true };
 }
+
+/** Whether no worker has begun a job yet: it can still be changed. */
+const unbegun = (video) => ["queued", "held", "paused"].includes(video.state) && !video.started_at;
 
 class Queue extends HTMLElement {
   connectedCallback() {
@@ -104,7 +107,7 @@ class Queue extends HTMLElement {
     return h("tr", { "data-job": video.id },
       h("td", {}, this.thumb(video)),
       h("td", { class: "vg-name" }, h("button", { type: "button", class: "vg-link", "data-at": `${video.id}-open`, click: () => follow(video) }, titleOf(video)),
-        h("div", { class: "vg-quiet" }, `${video.model} · ${ago(video.created_at)}${video.run ? " · gone on with after a break" : ""}`)),
+        h("div", { class: "vg-quiet" }, `${video.model} · ${ago(video.created_at)}${video.run && video.started_at ? " · gone on with after a break" : ""}`)),
       h("td", {}, badge(video), h("div", { class: "vg-quiet" }, stateOf(video)),
         BUSY.includes(video.state) && h("progress", { max: 100, value: video.progress, "aria-label": "Progress" }),
         h("div", { class: "vg-quiet" }, etaOf(video))),
@@ -114,7 +117,7 @@ class Queue extends HTMLElement {
         does("↓", "down", move({ after: after?.id }), { disabled: !after, "aria-label": `Move down: ${named}` }),
         does("First", "first", move({ to: "first" }))) : "–"),
       h("td", {}, h("div", { class: "vg-row" },
-        waits && video.kind === "clip" && does("Edit", "edit", () => toForm(video, "edit")),
+        unbegun(video) && video.kind === "clip" && does("Edit", "edit", () => toForm(video, "edit")),
         video.state === "paused"
           ? does("Resume", "resume", () => post(`videos/${video.id}/resume`))
           : does("Pause", "pause", () => post(`videos/${video.id}/pause`)),
@@ -133,7 +136,7 @@ class Queue extends HTMLElement {
       h("td", {}, h("div", { class: "vg-row" },
         video.state === "completed"
           ? button("Open", () => go("library", video.id))
-          : button("Retry", (event) => act(event.currentTarget, async () => { await post(`videos/${video.id}/retry`); this.wake(); })),
+          : button(wordOf(video), (event) => act(event.currentTarget, async () => { await goOn(video); this.wake(); })),
         video.kind === "clip" && video.request && button("Change and retry", (event) => act(event.currentTarget, () => toForm(video, "reuse"))))));
   }
 
