@@ -157,11 +157,11 @@ def _tell(serving: Serving, address: str, reporter: Reporter, *, ui: bool) -> No
 
 def _has_keys(settings: ServerSettings) -> bool:
     from server.cli.places import open_existing
-    from server.queue.keys import list_keys
+    from server.queue.keys import asks_for_keys
 
     db = open_existing(settings)
     try:
-        return any(key.revoked_at is None for key in list_keys(db))
+        return asks_for_keys(db)
     finally:
         db.close()
 
