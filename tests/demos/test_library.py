@@ -166,3 +166,13 @@ def test_the_queue_offers_what_it_speaks_of(fake_site: Site, open_page: Any) -> 
     eventually(lambda: fake_site.get(f"videos/{stopped}")["state"] != "cancelled", "it stays")
     assert page.faults == []
     fake_site.let_go()
+
+
+def test_a_job_that_goes_on_is_followed_beside_the_library(fake_site: Site, open_page: Any) -> None:
+    video = fake_site.post("videos", {"prompt": "it goes on; steps=60 step=0.1", "seed": 5})["id"]
+    page = open_page(fake_site, f"library/{video}")
+    page.wait_for_selector("vidgen-detail .vg-state >> text=step")
+    assert page.locator("vidgen-detail .vg-problem").count() == 0
+    page.wait_for_selector("vidgen-detail vidgen-player video")
+    assert page.locator("vidgen-detail .vg-state").count() == 0
+    assert page.faults == []

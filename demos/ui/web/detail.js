@@ -1,5 +1,5 @@
 /* Detail: one job in full, beside the library: player, actions, recipe, adjustments, lineage. */
-import { act, api, bytes, button, content, copy, h, post, sure, titleOf } from "./lib.js";
+import { ENDED, act, api, bytes, button, content, copy, h, poll, post, stateOf, sure, titleOf } from "./lib.js";
 import { remember, remembered } from "./store.js";
 import { actionsOf, chipsOf } from "./actions.js";
 import { flat, text } from "./differ.js";
@@ -13,6 +13,21 @@ export class Detail extends HTMLElement {
     super();
     this.changed = changed;
     this.hidden = true;
+  }
+
+  connectedCallback() {
+    poll(this, () => this.look());
+  }
+
+  /** While the job that is shown goes on, say how far it is; when it has ended, show it. */
+  async look() {
+    const { video } = this;
+    if (this.hidden || !video || ENDED.includes(video.state)) return 1500;
+    const found = await api(`videos/${encodeURIComponent(video.id)}`);
+    if (video !== this.video) return 0;
+    if (ENDED.includes(found.state)) this.draw(found);
+    else this.querySelector(".vg-state").textContent = stateOf(found);
+    return 1500;
   }
 
   async open(id) {
@@ -41,6 +56,7 @@ export class Detail extends HTMLElement {
   }
 
   stage(video, shown) {
+    if (!ENDED.includes(video.state)) return h("p", { class: "vg-state", "aria-live": "polite" }, stateOf(video));
     if (video.state !== "completed" || !video.variants.video) {
       return h("p", { class: "vg-problem" }, video.error?.message ?? "There is no video of it.");
     }
