@@ -88,9 +88,9 @@ def test_each_person_signs_in_at_a_server_with_keys(new_page: Any, tmp_path: Pat
             found = httpx.get(f"{site.address}/v1/videos", headers=told).json()["data"]
             assert [video["prompt"] for video in found] == ["behind a key; steps=1"]
             page.click("text=Sign out")
-            sign_in(page, keys(site, "create,read"))
+            sign_in(page, keys(site, "create,read", "another"))
             filled(page)
-            assert box(page, "prompt").input_value() == ""  # somebody else's draft
+            assert box(page, "prompt").input_value() == ""  # another tenant's draft
             page.click("text=Sign out")
             sign_in(page, key)
             page.wait_for_selector("#create-said >> text=files have to be dropped again")
@@ -107,9 +107,10 @@ def sign_in(page: Any, key: str) -> None:
     page.wait_for_selector("vidgen-strip .vg-fact")
 
 
-def keys(site: Site, scopes: str) -> str:
+def keys(site: Site, scopes: str, tenant: str = "default") -> str:
     """Make a key for a server's home and return it."""
     words = ["-m", "vidgen.cli", "keys", "create", "--name", "me", "--scopes", scopes]
+    words += ["--tenant", tenant]
     done = subprocess.run(
         [sys.executable, *words], cwd=ROOT, env=site.environ, capture_output=True, text=True,
         check=True,
