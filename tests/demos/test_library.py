@@ -173,6 +173,7 @@ def test_a_job_that_goes_on_is_followed_beside_the_library(fake_site: Site, open
     page = open_page(fake_site, f"library/{video}")
     page.wait_for_selector("vidgen-detail .vg-state >> text=step")
     assert page.locator("vidgen-detail .vg-problem").count() == 0
+    assert page.locator("vidgen-detail >> text=Retry").count() == 0
     page.wait_for_selector("vidgen-detail vidgen-player video")
     assert page.locator("vidgen-detail .vg-state").count() == 0
     assert page.faults == []

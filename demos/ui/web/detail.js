@@ -49,7 +49,7 @@ export class Detail extends HTMLElement {
       h("aside", { class: "vg-card vg-detail", "aria-label": "About this clip" },
         h("div", { class: "vg-row vg-between" }, h("h2", {}, titleOf(video)),
           button("Close", () => go("library"))),
-        this.stage(video, shown), chipsOf(video), actionsOf(video, this.changed), this.keeping(video),
+        this.stage(video, shown), chipsOf(video), ENDED.includes(video.state) ? actionsOf(video, this.changed) : following(video), this.keeping(video),
         section("What was asked", recipe(video)), this.lineage(video), files(video)),
     );
     this.family(video);
@@ -120,6 +120,12 @@ export class Detail extends HTMLElement {
     this.children_.replaceChildren(h("br"), "Made of it: ",
       ...data.flatMap((child, k) => [k ? ", " : "", h("a", { href: `#library/${child.id}` }, `${child.lineage.kind} ${child.id.slice(-6)}`)]));
   }
+}
+
+/** Return the way to a job that goes on: it is stopped, paused and watched there. */
+function following(video) {
+  const show = () => { window.vidgen.follow(video.id); go("create"); };
+  return h("div", { class: "vg-row" }, button("Show where it is made", show, { class: "vg-button vg-main" }));
 }
 
 /** Return what was typed for a job and not saved yet. */
