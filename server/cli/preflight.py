@@ -3,14 +3,14 @@
 import errno
 import ipaddress
 import socket
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from server.cli.places import open_or_make, refuse_network_disk, sqlite_path
 from server.settings import ServerSettings
-from vidgen.errors import BadRequest
+from vidgen.errors import BadRequest, DoesNotFit
+from vidgen.media.disk import check_folder
 
 _OF_THE_PORT = (errno.EADDRINUSE, errno.EACCES)
 
@@ -43,15 +43,9 @@ def _check_store(settings: ServerSettings) -> None:
 def _check_folder(name: str, folder: Path) -> None:
     """Make a folder and write into it."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise BadRequest(
-            f"{name}: {folder} cannot be written ({error.strerror}); name another place with "
-            f"--{name}.",
-            field=name,
-        ) from error
+        check_folder(folder, f"name another place with --{name}")
+    except DoesNotFit as error:
+        raise BadRequest(f"{name}: {error.message}", field=name) from error
 
 
 def check_port(settings: ServerSettings) -> None:
